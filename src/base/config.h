@@ -1,0 +1,29 @@
+#ifndef LK_BASE_CONFIG_H
+#define LK_BASE_CONFIG_H
+/*
+ * config.h - settings, read once at start from the environment.
+ *
+ * Rows of config.def: N (a number with a range), S (text; NULL when unset). A malformed or out-of-range
+ * value is LK_E_INVALID_CONFIG naming the setting, before anything is opened.
+ * Invariant: a lk_config that lk_config_load filled is in range in every field and never changes.
+ */
+#include "base/err.h"
+
+#include <stdio.h>
+
+typedef struct lk_config {
+#define N(field, env, def, min, max, unit, help) uint64_t field;
+#define S(field, env, def, help) const char *field;
+#include "base/config.def"
+#undef N
+#undef S
+} lk_config;
+
+typedef const char *(*lk_getenv)(const char *name, void *context);
+
+/* Text values stay valid as long as what get returned does. */
+LK_MUST_CHECK lk_rc lk_config_load(lk_config *out, lk_getenv get, void *context, lk_err *err);
+void lk_config_print(const lk_config *config, FILE *out); /* every setting: name, value, unit, help; secrets are files */
+void lk_config_print_json(const lk_config *config, FILE *out);
+
+#endif

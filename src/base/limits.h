@@ -1,0 +1,45 @@
+#ifndef LK_BASE_LIMITS_H
+#define LK_BASE_LIMITS_H
+/* limits.h - every hard cap that is not a setting, unit in the name, reason above it. */
+
+/* One namespace or table name must fit every header, key and path they travel in. */
+#define LK_NAMESPACE_BYTES_MAX 128
+#define LK_TABLE_NAME_BYTES_MAX 255
+
+/* A DynamoDB item holds 400 KB; base64 of this schema still fits one beside the record. */
+#define LK_SCHEMA_IPC_BYTES_MAX (256 * 1024)
+#define LK_COLUMNS_MAX 10000
+#define LK_SCHEMA_DEPTH_MAX 32
+
+/* One append operation is one table version; more rows are split by the client or the ingest. */
+#define LK_APPEND_ROWS_MAX 10000
+#define LK_APPEND_COMMAND_BYTES_MAX (64 * 1024)
+
+/* An operation id may be this far ahead of our clock. */
+#define LK_OPERATION_SKEW_SECS 300
+
+#define LK_LEASE_TTL_MS 10000
+#define LK_LEASE_RENEW_MS 5000
+#define LK_LEASE_CAMPAIGN_TIMEOUT_MS 4000
+_Static_assert(LK_LEASE_CAMPAIGN_TIMEOUT_MS * 2 < LK_LEASE_TTL_MS, "a campaign must end well inside its lease");
+_Static_assert(LK_LEASE_RENEW_MS * 2 <= LK_LEASE_TTL_MS, "one renewal may be missed");
+
+/* Paged listings. */
+#define LK_PAGE_ITEMS_MAX 256
+#define LK_CONTINUATION_BYTES_MAX 4096
+#define LK_CATALOG_ENTRIES_MAX 100000
+
+/* A statement may join this many tables; each is pinned in its ticket. */
+#define LK_STATEMENT_TABLES_MAX 64
+#define LK_SQL_IDENTIFIER_BYTES_MAX 256
+#define LK_SQL_DEPTH_MAX 128
+
+/* gRPC message sizes: requests, and DoPut whose one row may be wide. */
+#define LK_GRPC_MESSAGE_BYTES_MAX (16 * 1024 * 1024)
+#define LK_GRPC_PUT_MESSAGE_BYTES_MAX (64 * 1024 * 1024 + 1024 * 1024)
+
+/* DoGet messages are coalesced to about this much before they go on the wire. */
+#define LK_STREAM_BATCH_ROWS 65536
+#define LK_STREAM_BATCH_BYTES (1024 * 1024)
+
+#endif

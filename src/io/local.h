@@ -1,0 +1,9 @@
+#ifndef LK_IO_LOCAL_H
+#define LK_IO_LOCAL_H
+/* local.h - lk_store over a local directory: put-if-absent by link(2), fsync of file and directory. */
+#include "io/store.h"
+
+/* root need not exist yet; the first write makes it. durable = false skips every fsync (named opt-out). */
+LK_MUST_CHECK lk_rc lk_local_store_open(lk_store **out, lk_bytes root, bool durable, lk_err *err);
+
+#endif

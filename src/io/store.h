@@ -1,0 +1,124 @@
+#ifndef LK_IO_STORE_H
+#define LK_IO_STORE_H
+/*
+ * store.h - where table files live: a local directory now, S3 later. Keys are relative paths with '/'
+ * (never "..", never absolute); the store knows its root.
+ *
+ * Every backend keeps these (store_contract_test.c):
+ *   1. An object that is visible is whole. Objects are immutable; nobody writes into one.
+ *   2. put and create return only when the object and its name are durable (local: fsync of file and
+ *      directory, parents that were made included), unless the store was opened with durable = false.
+ *   3. put_if_absent has exactly one winner; the loser is LK_OK with *created = false.
+ *   4. Absence is LK_E_NOT_FOUND from open/size and a no-op for remove. ENOSPC is LK_E_STORE_FULL.
+ *   5. A failed write leaves no visible object; a leftover temporary starts with ".tmp".
+ *
+ * Threads: shared; a reader may be used by many threads at once; a writer is confined.
+ */
+#include "base/arena.h"
+#include "base/bytes.h"
+#include "base/err.h"
+
+typedef struct lk_store lk_store;
+typedef struct lk_store_reader lk_store_reader; /* one open object */
+typedef struct lk_store_writer lk_store_writer; /* one object being written; invisible until finish */
+
+typedef struct lk_store_range {
+    uint64_t offset;
+    size_t   size;
+    void    *out; /* size bytes, the caller's */
+} lk_store_range;
+
+typedef struct lk_store_entry {
+    lk_bytes name; /* one path segment, in the arena */
+    bool     is_directory;
+    uint64_t size;
+    int64_t  modified_ms;
+} lk_store_entry;
+
+struct lk_store_ops {
+    lk_rc (*open)(lk_store *store, lk_bytes key, lk_store_reader **out, uint64_t *size, lk_err *err);
+    /* Reads all ranges, in any order, whole or not at all. A range past the end is LK_E_CORRUPT_FILE. */
+    lk_rc (*read)(lk_store_reader *reader, const lk_store_range *ranges, size_t count, lk_err *err);
+    void (*reader_close)(lk_store_reader *reader);
+    lk_rc (*create)(lk_store *store, lk_bytes key, lk_store_writer **out, lk_err *err);
+    lk_rc (*write)(lk_store_writer *writer, const void *data, size_t size, lk_err *err);
+    /* Makes the object durable and visible under its key (which must be new: LK_E_CONFLICT). */
+    lk_rc (*finish)(lk_store_writer *writer, lk_err *err); /* closes the writer, also when it fails */
+    void (*abandon)(lk_store_writer *writer);              /* closes and removes what was written */
+    lk_rc (*put_if_absent)(lk_store *store, lk_bytes key, lk_bytes bytes, bool *created, lk_err *err);
+    /* Lists one level below prefix (a directory key without trailing '/'; empty: the root), any order;
+     * an absent directory lists as empty. Temporaries are listed too. */
+    lk_rc (*list)(lk_store *store, lk_bytes directory, lk_arena *arena, lk_store_entry **entries,
+        size_t *count, lk_err *err);
+    lk_rc (*remove)(lk_store *store, lk_bytes key, lk_err *err);
+    lk_rc (*remove_tree)(lk_store *store, lk_bytes directory, lk_err *err);
+    void (*close)(lk_store *store);
+};
+
+struct lk_store {
+    const struct lk_store_ops *ops;
+    lk_bytes                   uri; /* root, for messages to operators */
+};
+struct lk_store_reader { lk_store *store; };
+struct lk_store_writer { lk_store *store; };
+
+static inline LK_MUST_CHECK lk_rc lk_store_open_object(
+    lk_store *store, lk_bytes key, lk_store_reader **out, uint64_t *size, lk_err *err)
+{
+    return store->ops->open(store, key, out, size, err);
+}
+static inline LK_MUST_CHECK lk_rc lk_store_read(
+    lk_store_reader *reader, const lk_store_range *ranges, size_t count, lk_err *err)
+{
+    return reader->store->ops->read(reader, ranges, count, err);
+}
+static inline void lk_store_reader_close(lk_store_reader *reader)
+{
+    if (reader != NULL) {
+        reader->store->ops->reader_close(reader);
+    }
+}
+static inline LK_MUST_CHECK lk_rc lk_store_create(lk_store *store, lk_bytes key, lk_store_writer **out, lk_err *err)
+{
+    return store->ops->create(store, key, out, err);
+}
+static inline LK_MUST_CHECK lk_rc lk_store_write(lk_store_writer *writer, const void *data, size_t size, lk_err *err)
+{
+    return writer->store->ops->write(writer, data, size, err);
+}
+static inline LK_MUST_CHECK lk_rc lk_store_finish(lk_store_writer *writer, lk_err *err)
+{
+    return writer->store->ops->finish(writer, err);
+}
+static inline void lk_store_abandon(lk_store_writer *writer)
+{
+    if (writer != NULL) {
+        writer->store->ops->abandon(writer);
+    }
+}
+static inline LK_MUST_CHECK lk_rc lk_store_put_if_absent(
+    lk_store *store, lk_bytes key, lk_bytes bytes, bool *created, lk_err *err)
+{
+    return store->ops->put_if_absent(store, key, bytes, created, err);
+}
+static inline LK_MUST_CHECK lk_rc lk_store_list(lk_store *store, lk_bytes directory, lk_arena *arena,
+    lk_store_entry **entries, size_t *count, lk_err *err)
+{
+    return store->ops->list(store, directory, arena, entries, count, err);
+}
+static inline LK_MUST_CHECK lk_rc lk_store_remove(lk_store *store, lk_bytes key, lk_err *err)
+{
+    return store->ops->remove(store, key, err);
+}
+static inline LK_MUST_CHECK lk_rc lk_store_remove_tree(lk_store *store, lk_bytes directory, lk_err *err)
+{
+    return store->ops->remove_tree(store, directory, err);
+}
+static inline void lk_store_close(lk_store *store)
+{
+    if (store != NULL) {
+        store->ops->close(store);
+    }
+}
+
+#endif

@@ -1,0 +1,31 @@
+#ifndef LK_LANCE_COMMIT_H
+#define LK_LANCE_COMMIT_H
+/*
+ * commit.h - who decides the next version of a dataset. The Lance code builds the manifest bytes of
+ * version n+1 and hands them over; the committer makes exactly one writer the winner.
+ *
+ * Bodies: lk_direct_committer (a dataset that stands alone: put-if-absent of the final name) here;
+ * engine/pointer (a table that Metasrv owns: staging manifest, compare-and-set in the KV, final name).
+ * Threads: a committer is shared unless its body says otherwise.
+ */
+#include "base/arena.h"
+#include "base/err.h"
+#include "io/store.h"
+
+typedef struct lk_committer lk_committer;
+
+struct lk_committer {
+    /*
+     * Publishes `manifest` as `version` (base version + 1). *won = false: another writer has that version
+     * and nothing of ours is visible. An error with maybe_applied means unknown: reopen and look.
+     * final_key is the manifest's final name, relative to the dataset's root.
+     */
+    lk_rc (*commit)(lk_committer *committer, lk_store *store, uint64_t version, lk_bytes final_key,
+        lk_bytes manifest, bool *won, lk_err *err);
+    bool stands_alone; /* the Lance code may rebase and try the next version by itself */
+};
+
+/* The put-if-absent committer; constant, no state. */
+lk_committer *lk_direct_committer(void);
+
+#endif
