@@ -21,14 +21,21 @@ void lk_array_move(struct ArrowArray *from, struct ArrowArray *to); /* clears *f
 void lk_schema_move(struct ArrowSchema *from, struct ArrowSchema *to);
 LK_MUST_CHECK lk_rc lk_schema_copy(const struct ArrowSchema *from, struct ArrowSchema *to, lk_err *err);
 
-/* A new array that shares array's buffers (reference counted underneath) over rows [offset, offset+length).
- * *array must be owned by a shared holder (lk_array_share) or outlive the slice. */
+/* An array behind a reference count, so that slices and messages can share its buffers. */
 typedef struct lk_shared_array lk_shared_array;
 lk_shared_array *lk_array_share(struct ArrowArray *take); /* moves in; refs = 1 */
 lk_shared_array *lk_shared_array_ref(lk_shared_array *shared);
 void             lk_shared_array_unref(lk_shared_array *shared); /* accepts NULL */
 const struct ArrowArray *lk_shared_array_get(const lk_shared_array *shared);
+/* A new array over rows [offset, offset + length) that shares the buffers and keeps them alive. As the C
+ * Data Interface has it, the offset sits on the root and children are not cut. */
 void lk_shared_array_slice(lk_shared_array *shared, int64_t offset, int64_t length, struct ArrowArray *out);
+/* The same for a batch, for readers that look at columns only: the root's offset is 0, the columns are cut. */
+void lk_shared_batch_slice(lk_shared_array *shared, int64_t offset, int64_t length, struct ArrowArray *out);
+/* The same for one column of a batch (or member of a struct without nulls), cut by the batch's offset. */
+void lk_shared_batch_column(lk_shared_array *shared, size_t column, struct ArrowArray *out);
+/* Moves columns (count of them, each `length` rows) into a new batch. */
+void lk_batch_of_columns(struct ArrowArray *columns, size_t count, int64_t length, struct ArrowArray *out);
 
 /* Bytes that the array's buffers keep alive, children included. */
 size_t lk_array_bytes(const struct ArrowSchema *schema, const struct ArrowArray *array);
@@ -41,7 +48,16 @@ LK_MUST_CHECK lk_rc lk_array_validate(const struct ArrowSchema *schema, const st
 LK_MUST_CHECK lk_rc lk_array_filter(const struct ArrowSchema *schema, const struct ArrowArray *array,
     const uint8_t *selection, int64_t selected_count, struct ArrowArray *out, lk_err *err);
 
-/* Concatenates arrays of one schema into one. */
+/* The rows at indices, in that order; -1 gives null. Indices must be in range. */
+LK_MUST_CHECK lk_rc lk_array_take(const struct ArrowSchema *schema, const struct ArrowArray *array,
+    const int64_t *indices, int64_t count, struct ArrowArray *out, lk_err *err);
+
+/* length nulls of a field's type (also of a field that is not nullable: the caller judges). */
+LK_MUST_CHECK lk_rc lk_array_nulls(
+    const struct ArrowSchema *schema, int64_t length, struct ArrowArray *out, lk_err *err);
+
+/* Concatenates arrays of one schema into one. Dictionaries that differ are joined; LK_E_LIMIT when 32-bit
+ * offsets or the index type cannot hold the result. */
 LK_MUST_CHECK lk_rc lk_array_concat(const struct ArrowSchema *schema, struct ArrowArray *const *arrays,
     size_t count, struct ArrowArray *out, lk_err *err);
 
@@ -63,5 +79,8 @@ static inline void lk_batches_close(lk_batches *batches)
         batches->close(batches);
     }
 }
+
+/* A stream over count batches in memory. Moves *schema and every array in. */
+lk_batches *lk_batches_of(struct ArrowSchema *schema, struct ArrowArray *batches, size_t count);
 
 #endif

@@ -42,4 +42,13 @@ _Static_assert(LK_LEASE_RENEW_MS * 2 <= LK_LEASE_TTL_MS, "one renewal may be mis
 #define LK_STREAM_BATCH_ROWS 65536
 #define LK_STREAM_BATCH_BYTES (1024 * 1024)
 
+/* A column's name, in UTF-8; any characters. */
+#define LK_COLUMN_NAME_BYTES_MAX 256
+
+/* One Arrow IPC message: a header holds 64 bytes a column at most plus the schema's text; a body without a
+ * budget of its own is refused above this. Dictionary-encoded fields a schema. */
+#define LK_IPC_HEADER_BYTES_MAX (4 * 1024 * 1024)
+#define LK_IPC_BODY_BYTES_MAX (2ULL * 1024 * 1024 * 1024)
+#define LK_IPC_DICTIONARIES_MAX 1024
+
 #endif
