@@ -1,0 +1,67 @@
+#ifndef LK_LANCE_FILE_WRITE_H
+#define LK_LANCE_FILE_WRITE_H
+/*
+ * file_write.h - writes one Lance 2.1 data file: batches in, pages of about 8 MiB a column out, page by page.
+ *
+ * Invariants:
+ *   1. Nothing is visible under the key before finish; finish returns when the store made it durable.
+ *   2. What is buffered is at most one unfinished page per leaf column, charged to the budget.
+ *   3. Global buffer 0 is the file descriptor, global buffer 1 the zone statistics (stats.h).
+ *
+ * Threads: a writer is confined to one thread.
+ */
+#include "base/arena.h"
+#include "base/budget.h"
+#include "base/bytes.h"
+#include "base/err.h"
+#include "io/store.h"
+
+#include <nanoarrow/nanoarrow.h>
+
+typedef struct lk_file_writer lk_file_writer;
+
+/* The shape of the rows. Borrowed until the writer is finished or abandoned. */
+typedef struct lk_file_schema {
+    const struct ArrowSchema *schema; /* "+s": the table's columns */
+    /* Lance field ids in pre-order. Every Arrow field takes one and is followed by its children's, except that
+     * the child of a fixed_size_list (which Lance writes inline) has none. */
+    const int32_t *field_ids;
+    size_t         field_count;
+    lk_bytes       descriptor; /* the encoded lance.file.Schema message that goes into FileDescriptor.schema */
+} lk_file_schema;
+
+/* Where a leaf field went: DataFile.fields[i] and DataFile.column_indices[i] of the manifest. */
+typedef struct lk_file_column {
+    int32_t field_id;
+    int32_t column_index;
+} lk_file_column;
+
+typedef struct lk_file_written {
+    uint64_t              rows, size_bytes;
+    const lk_file_column *columns; /* leaf fields in file order, in the arena given to finish */
+    size_t                column_count;
+} lk_file_written;
+
+/* Opens `key` for writing. LK_E_INVALID_SCHEMA names the first field whose type this writer does not store,
+ * LK_E_INVALID_REQUEST when field_ids does not fit the schema. budget may be NULL (unlimited). */
+LK_MUST_CHECK lk_rc lk_file_writer_open(lk_store *store, lk_bytes key, const lk_file_schema *schema,
+    lk_budget *budget, lk_file_writer **out, lk_err *err);
+
+/* Adds the rows of batch (borrowed; a struct array whose children are the columns, any offset). After an
+ * error the writer can only be abandoned. */
+LK_MUST_CHECK lk_rc lk_file_writer_write(lk_file_writer *writer, const struct ArrowArray *batch, lk_err *err);
+
+uint64_t lk_file_writer_rows(const lk_file_writer *writer); /* rows written so far */
+uint64_t lk_file_writer_bytes(const lk_file_writer *writer); /* bytes handed to the store so far */
+
+/* Writes the rest, makes the file durable and closes the writer, also when it fails. */
+LK_MUST_CHECK lk_rc lk_file_writer_finish(
+    lk_file_writer *writer, lk_arena *arena, lk_file_written *out, lk_err *err);
+
+void lk_file_writer_abandon(lk_file_writer *writer); /* removes what was written; accepts NULL */
+
+/* Whether this writer stores the field (children included). False puts the reason into err->detail via
+ * LK_E_INVALID_SCHEMA. */
+LK_MUST_CHECK lk_rc lk_file_writer_supports(const struct ArrowSchema *field, lk_err *err);
+
+#endif
