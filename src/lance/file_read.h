@@ -22,23 +22,23 @@
 
 #include <nanoarrow/nanoarrow.h>
 
-typedef struct lk_file lk_file;
+typedef struct lk_file_reader lk_file_reader;
 
 /* Opens `key`. size_bytes: what the manifest says (0: unknown; a difference is LK_E_CORRUPT_FILE). The budget
  * (NULL: unlimited) is charged for what the file keeps and must outlive it. */
-LK_MUST_CHECK lk_rc lk_file_open(
-    lk_store *store, lk_bytes key, uint64_t size_bytes, lk_budget *budget, lk_file **out, lk_err *err);
-lk_file *lk_file_ref(lk_file *file);
-void     lk_file_unref(lk_file *file); /* accepts NULL */
+LK_MUST_CHECK lk_rc lk_file_reader_open(
+    lk_store *store, lk_bytes key, uint64_t size_bytes, lk_budget *budget, lk_file_reader **out, lk_err *err);
+lk_file_reader *lk_file_reader_ref(lk_file_reader *file);
+void     lk_file_reader_unref(lk_file_reader *file); /* accepts NULL */
 
-uint64_t lk_file_rows(const lk_file *file);
-unsigned lk_file_major(const lk_file *file); /* as the footer says: 2.0 files say 0.3 */
-unsigned lk_file_minor(const lk_file *file);
-size_t   lk_file_column_count(const lk_file *file);
-lk_bytes lk_file_key(const lk_file *file);
+uint64_t lk_file_reader_rows(const lk_file_reader *file);
+unsigned lk_file_reader_major(const lk_file_reader *file); /* as the footer says: 2.0 files say 0.3 */
+unsigned lk_file_reader_minor(const lk_file_reader *file);
+size_t   lk_file_reader_column_count(const lk_file_reader *file);
+lk_bytes lk_file_reader_key(const lk_file_reader *file);
 /* The encoded lance.file.Schema of the file's own descriptor; borrowed from the file. */
-lk_bytes lk_file_schema_bytes(const lk_file *file);
-size_t   lk_file_bytes(lk_file *file); /* memory that the open file keeps */
+lk_bytes lk_file_reader_schema_bytes(const lk_file_reader *file);
+size_t   lk_file_reader_bytes(lk_file_reader *file); /* memory that the open file keeps */
 
 typedef struct lk_row_range {
     uint64_t start, count;
@@ -63,14 +63,5 @@ struct lk_buffer_pool;
  */
 LK_MUST_CHECK lk_rc lk_file_decode(const lk_field_source *source, const lk_row_range *ranges, size_t range_count,
     struct lk_buffer_pool *pool, struct ArrowArray *out, lk_err *err);
-
-/* A bounded set of open files, shared by all scans of a dataset: the least recently used goes first. */
-typedef struct lk_file_cache lk_file_cache;
-lk_file_cache *lk_file_cache_new(lk_store *store, lk_budget *budget); /* both borrowed */
-void           lk_file_cache_free(lk_file_cache *cache);              /* accepts NULL; files in use live on */
-size_t         lk_file_cache_bytes(lk_file_cache *cache);
-/* *out is a new reference. */
-LK_MUST_CHECK lk_rc lk_file_cache_open(
-    lk_file_cache *cache, lk_bytes key, uint64_t size_bytes, lk_file **out, lk_err *err);
 
 #endif

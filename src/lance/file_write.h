@@ -15,20 +15,9 @@
 #include "base/bytes.h"
 #include "base/err.h"
 #include "io/store.h"
-
-#include <nanoarrow/nanoarrow.h>
+#include "lance/schema.h"
 
 typedef struct lk_file_writer lk_file_writer;
-
-/* The shape of the rows. Borrowed until the writer is finished or abandoned. */
-typedef struct lk_file_schema {
-    const struct ArrowSchema *schema; /* "+s": the table's columns */
-    /* Lance field ids in pre-order. Every Arrow field takes one and is followed by its children's, except that
-     * the child of a fixed_size_list (which Lance writes inline) has none. */
-    const int32_t *field_ids;
-    size_t         field_count;
-    lk_bytes       descriptor; /* the encoded lance.file.Schema message that goes into FileDescriptor.schema */
-} lk_file_schema;
 
 /* Where a leaf field went: DataFile.fields[i] and DataFile.column_indices[i] of the manifest. */
 typedef struct lk_file_column {
@@ -42,9 +31,9 @@ typedef struct lk_file_written {
     size_t                column_count;
 } lk_file_written;
 
-/* Opens `key` for writing. LK_E_INVALID_SCHEMA names the first field whose type this writer does not store,
- * LK_E_INVALID_REQUEST when field_ids does not fit the schema. budget may be NULL (unlimited). */
-LK_MUST_CHECK lk_rc lk_file_writer_open(lk_store *store, lk_bytes key, const lk_file_schema *schema,
+/* Opens `key` for rows of this schema (borrowed until the writer is closed). LK_E_INVALID_SCHEMA names the first
+ * field whose type this writer does not store. budget may be NULL (unlimited). */
+LK_MUST_CHECK lk_rc lk_file_writer_open(lk_store *store, lk_bytes key, const lk_lance_schema *schema,
     lk_budget *budget, lk_file_writer **out, lk_err *err);
 
 /* Adds the rows of batch (borrowed; a struct array whose children are the columns, any offset). After an
