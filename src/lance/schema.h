@@ -66,17 +66,10 @@ void lk_lance_schema_close(lk_lance_schema *schema); /* accepts NULL */
 /* The index in fields[] of this id; SIZE_MAX when there is none. */
 size_t lk_lance_schema_find(const lk_lance_schema *schema, int32_t id);
 
-/* Appends the FileDescriptor message of a data file (its global buffer 0): this schema and the row count. */
-void lk_lance_schema_descriptor(const lk_lance_schema *schema, uint64_t rows, lk_buf *out);
+/* Appends the lance.file.Schema message: lk_file_schema.descriptor wants it. */
+void lk_lance_schema_encode(const lk_lance_schema *schema, lk_buf *out);
 
-/* Whether rows of `arrow` can be appended: the same names, order and types at every depth, metadata
- * ignored, nullability too (values are checked). LK_E_SCHEMA_MISMATCH; the detail names the column. */
-LK_MUST_CHECK lk_rc lk_lance_schema_accepts(
-    const lk_lance_schema *schema, const struct ArrowSchema *arrow, lk_err *err);
-
-/* Refuses nulls where the schema has non-null fields (a null parent hides its children). `batch` is a
- * struct array of an accepted schema. LK_E_SCHEMA_MISMATCH; the detail names the column. */
-LK_MUST_CHECK lk_rc lk_lance_schema_check_nulls(
-    const lk_lance_schema *schema, const struct ArrowArray *batch, lk_err *err);
+/* The ids in pre-order, field_count of them, in the arena: lk_file_schema.field_ids wants them. */
+int32_t *lk_lance_schema_ids(const lk_lance_schema *schema, lk_arena *arena);
 
 #endif
