@@ -51,4 +51,28 @@ _Static_assert(LK_LEASE_RENEW_MS * 2 <= LK_LEASE_TTL_MS, "one renewal may be mis
 #define LK_IPC_BODY_BYTES_MAX (2ULL * 1024 * 1024 * 1024)
 #define LK_IPC_DICTIONARIES_MAX 1024
 
+/* The catalog cache: how old an answer may be before it is asked again, how old a directory may be while
+ * a refresh runs behind it, how long and for how many names absence is remembered. */
+#define LK_CATALOG_FRESH_MS 5000
+#define LK_CATALOG_STALE_MS 60000
+#define LK_CATALOG_ABSENT_MS 1000
+#define LK_CATALOG_ABSENT_MAX 10000
+_Static_assert(LK_CATALOG_FRESH_MS < LK_CATALOG_STALE_MS, "stale begins after fresh");
+
+/* A directory is read in pages under one generation; it is given up after this many that moved meanwhile. */
+#define LK_REGISTRY_PAGE_ITEMS 256
+#define LK_DIRECTORY_ATTEMPTS 3
+
+/* Create and drop of different tables meet in one namespace's counter; each retries this often. */
+#define LK_NAMESPACE_RACE_ATTEMPTS 16
+
+/* The leader looks for unfinished work on taking over and then this often, this many records at a time. */
+#define LK_RECOVERY_INTERVAL_MS 60000
+#define LK_RECOVERY_PAGE_ITEMS 128
+/* A create older than this without a registration is dead, and its files are removed. */
+#define LK_CREATE_GRACE_SECS 600
+
+/* Open datasets an engine keeps for the next append or reader. */
+#define LK_ENGINE_OPEN_MAX 512
+
 #endif
