@@ -13,6 +13,7 @@
 #include "base/thread.h"
 #include "lance/dataset.h"
 #include "lance/deletion.h"
+#include "lance/file_cache.h"
 #include "lance/file_read.h"
 #include "lance/manifest.h"
 
@@ -30,7 +31,7 @@ struct lk_dataset {
 
 /* The open data file number `file` of fragment number `fragment`, from the cache. *out is a new reference. */
 LK_MUST_CHECK lk_rc lk_dataset_file(
-    lk_dataset *dataset, size_t fragment, size_t file, lk_file **out, lk_err *err);
+    lk_dataset *dataset, size_t fragment, size_t file, lk_file_reader **out, lk_err *err);
 
 /*
  * Where a field's rows lie: fills *out for `field` (index in manifest->schema->fields) in this fragment. Leaves

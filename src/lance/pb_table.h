@@ -85,11 +85,11 @@ LK_MUST_CHECK lk_rc lk_pb_transaction_decode(
 void lk_pb_transaction_encode(const lk_transaction *transaction, const lk_fragment *fragments, size_t count,
     const lk_lance_schema *schema, lk_buf *out);
 
-/* Appends a lance.file.Schema. */
-void lk_pb_schema_encode(const lk_lance_schema *schema, lk_buf *out);
+/* Appends a FileDescriptor: schema and row count. */
+void lk_pb_file_descriptor(const lk_lance_schema *schema, uint64_t rows, lk_buf *out);
 
-/* The records of a lance.file.Schema (lk_file_schema_bytes); all memory in the arena. LK_E_CORRUPT_FILE. */
-LK_MUST_CHECK lk_rc lk_pb_schema_decode(lk_bytes message, lk_arena *arena, lk_field_record **records,
+/* The schema inside a FileDescriptor as records; all memory in the arena. LK_E_CORRUPT_FILE. */
+LK_MUST_CHECK lk_rc lk_pb_file_descriptor_decode(lk_bytes message, lk_arena *arena, lk_field_record **records,
     size_t *count, lk_metadata_pair **metadata, size_t *metadata_count, lk_err *err);
 
 #endif

@@ -66,10 +66,7 @@ void lk_lance_schema_close(lk_lance_schema *schema); /* accepts NULL */
 /* The index in fields[] of this id; SIZE_MAX when there is none. */
 size_t lk_lance_schema_find(const lk_lance_schema *schema, int32_t id);
 
-/* Appends the lance.file.Schema message: lk_file_schema.descriptor wants it. */
-void lk_lance_schema_encode(const lk_lance_schema *schema, lk_buf *out);
-
-/* The ids in pre-order, field_count of them, in the arena: lk_file_schema.field_ids wants them. */
-int32_t *lk_lance_schema_ids(const lk_lance_schema *schema, lk_arena *arena);
+/* Appends the FileDescriptor message of a data file (its global buffer 0): this schema and the row count. */
+void lk_lance_schema_descriptor(const lk_lance_schema *schema, uint64_t rows, lk_buf *out);
 
 #endif
