@@ -30,6 +30,7 @@ static inline lk_bytes lk_bytes_of(const char *text)
 
 int  lk_bytes_compare(lk_bytes a, lk_bytes b); /* memcmp order, shorter first */
 bool lk_bytes_starts(lk_bytes bytes, lk_bytes prefix);
+bool lk_bytes_are_utf8(lk_bytes bytes); /* well-formed as RFC 3629 says; empty is */
 
 typedef struct lk_buf {
     char  *data; /* NULL while empty; always one spare NUL after size once allocated */
