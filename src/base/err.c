@@ -52,20 +52,34 @@ static void append(lk_err *err, const char *format, va_list args)
     err->len = (uint16_t)(err->len + print(err->context + err->len, room, format, args));
 }
 
-lk_rc lk_fail(lk_err *err, lk_rc rc, const char *format, ...)
+static void start(lk_err *err, lk_rc rc, const char *format, va_list args)
 {
     LK_ASSERT(rc > LK_OK && rc < LK_RC_COUNT);
-    va_list args;
-    va_start(args, format);
-    char context[LK_ERR_CONTEXT_BYTES]; /* the arguments may point into *err */
-    (void)print(context, sizeof context, format, args);
-    va_end(args);
+    char   context[LK_ERR_CONTEXT_BYTES]; /* the arguments may point into *err */
+    size_t size = print(context, sizeof context, format, args);
     err->rc = rc;
     err->maybe_applied = false;
     err->detail[0] = '\0';
-    err->len = (uint16_t)strlen(context);
-    memcpy(err->context, context, (size_t)err->len + 1);
+    err->len = (uint16_t)size;
+    memcpy(err->context, context, size + 1);
+}
+
+lk_rc lk_fail(lk_err *err, lk_rc rc, const char *format, ...)
+{
+    va_list args;
+    va_start(args, format);
+    start(err, rc, format, args);
+    va_end(args);
     return rc;
+}
+
+lk_rc lk_refuse(lk_err *err, lk_rc rc, const char *format, ...)
+{
+    va_list args;
+    va_start(args, format);
+    start(err, rc, format, args);
+    va_end(args);
+    return lk_detail(err, "%s", err->context);
 }
 
 void lk_context(lk_err *err, const char *format, ...)

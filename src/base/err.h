@@ -54,6 +54,9 @@ typedef struct lk_err {
 /* Starts an error and returns rc, so a caller can write: return lk_fail(err, LK_E_X, ...); */
 LK_MUST_CHECK lk_rc lk_fail(lk_err *err, lk_rc rc, const char *format, ...) LK_PRINTF(3, 4);
 
+/* lk_fail whose text the caller of the request may see as well: context and detail in one. */
+LK_MUST_CHECK lk_rc lk_refuse(lk_err *err, lk_rc rc, const char *format, ...) LK_PRINTF(3, 4);
+
 /* Appends one frame of context to a failure that is passing through. */
 void lk_context(lk_err *err, const char *format, ...) LK_PRINTF(2, 3);
 

@@ -3,7 +3,7 @@
 /*
  * file.h - local files: whole reads, durable writes, directories. For small things; table data goes
  * through io/store. Errors: LK_E_NOT_FOUND, LK_E_STORE_FULL (ENOSPC, EDQUOT), LK_E_IO with the path and
- * the system's reason as context. Threads: stateless.
+ * the system's reason as context, and the reason alone as detail. Threads: stateless.
  */
 #include "base/arena.h"
 #include "base/bytes.h"
@@ -13,9 +13,12 @@
 LK_MUST_CHECK lk_rc lk_fail_errno(lk_err *err, int error_number, const char *doing, const char *path);
 
 LK_MUST_CHECK lk_rc lk_file_read(const char *path, size_t size_max, lk_buf *out, lk_err *err); /* LK_E_LIMIT above */
+/* All of bytes to an open file, from its present position. */
+LK_MUST_CHECK lk_rc lk_file_write_all(int fd, const char *path, lk_bytes bytes, lk_err *err);
 /* Temp file beside it, write, fsync, rename, fsync the directory. */
 LK_MUST_CHECK lk_rc lk_file_replace(const char *path, lk_bytes bytes, unsigned mode, lk_err *err);
 LK_MUST_CHECK lk_rc lk_directory_make(const char *path, unsigned mode, lk_err *err); /* and parents, fsynced */
+LK_MUST_CHECK lk_rc lk_directory_make_volatile(const char *path, unsigned mode, lk_err *err); /* the same, unsynced */
 LK_MUST_CHECK lk_rc lk_directory_sync(const char *path, lk_err *err);
 LK_MUST_CHECK lk_rc lk_directory_remove(const char *path, lk_err *err); /* recursive; absent is LK_OK; no symlink is followed */
 

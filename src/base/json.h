@@ -5,7 +5,8 @@
  *
  * The reader takes an object of known fields: an unknown field, a repeated field, a missing required
  * one, a wrong type, trailing bytes, or nesting beyond LK_JSON_DEPTH_MAX is LK_E_INVALID_REQUEST with
- * a detail that names the field. Threads: confined.
+ * a detail that names the field. A text that is not UTF-8 or holds U+0000 is refused as well; an object of
+ * any depth has at most LK_JSON_KEYS_MAX fields. Threads: confined.
  */
 #include "base/arena.h"
 #include "base/err.h"
@@ -52,7 +53,7 @@ typedef struct lk_json_field {
     bool        *found;    /* may be NULL */
 } lk_json_field;
 
-enum { LK_JSON_DEPTH_MAX = 32 };
+enum { LK_JSON_DEPTH_MAX = 32, LK_JSON_KEYS_MAX = 1024 };
 
 LK_MUST_CHECK lk_rc lk_json_read(lk_bytes text, const lk_json_field *fields, size_t field_count,
     lk_arena *arena, lk_err *err);

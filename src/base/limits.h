@@ -75,4 +75,11 @@ _Static_assert(LK_CATALOG_FRESH_MS < LK_CATALOG_STALE_MS, "stale begins after fr
 /* Open datasets an engine keeps for the next append or reader. */
 #define LK_ENGINE_OPEN_MAX 512
 
+/* A pipe keeps a write of this size in one piece (PIPE_BUF), so lines of several threads do not mix. */
+#define LK_LOG_LINE_BYTES_MAX 4096
+
+/* A directory tree that we remove or list is never deeper, nor one directory fuller, than this. */
+#define LK_DIRECTORY_DEPTH_MAX 64
+#define LK_DIRECTORY_ENTRIES_MAX 1000000
+
 #endif
