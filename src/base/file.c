@@ -26,7 +26,7 @@ lk_rc lk_fail_errno(lk_err *err, int error_number, const char *doing, const char
     return rc == LK_E_IO ? lk_detail(err, "%s", reason) : rc;
 }
 
-static lk_rc read_all(int fd, const char *path, size_t size_max, lk_buf *out, lk_err *err)
+lk_rc lk_file_read_all(int fd, const char *path, size_t size_max, lk_buf *out, lk_err *err)
 {
     size_t start = out->size;
     for (;;) {
@@ -55,7 +55,7 @@ lk_rc lk_file_read(const char *path, size_t size_max, lk_buf *out, lk_err *err)
     if (fd < 0) {
         return lk_fail_errno(err, errno, "open", path);
     }
-    lk_rc rc = read_all(fd, path, size_max, out, err);
+    lk_rc rc = lk_file_read_all(fd, path, size_max, out, err);
     (void)close(fd);
     return rc;
 }

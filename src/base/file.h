@@ -13,6 +13,8 @@
 LK_MUST_CHECK lk_rc lk_fail_errno(lk_err *err, int error_number, const char *doing, const char *path);
 
 LK_MUST_CHECK lk_rc lk_file_read(const char *path, size_t size_max, lk_buf *out, lk_err *err); /* LK_E_LIMIT above */
+/* Appends the rest of an open file to out. */
+LK_MUST_CHECK lk_rc lk_file_read_all(int fd, const char *path, size_t size_max, lk_buf *out, lk_err *err);
 /* All of bytes to an open file, from its present position. */
 LK_MUST_CHECK lk_rc lk_file_write_all(int fd, const char *path, lk_bytes bytes, lk_err *err);
 /* Temp file beside it, write, fsync, rename, fsync the directory. */

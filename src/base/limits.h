@@ -82,4 +82,24 @@ _Static_assert(LK_CATALOG_FRESH_MS < LK_CATALOG_STALE_MS, "stale begins after fr
 #define LK_DIRECTORY_DEPTH_MAX 64
 #define LK_DIRECTORY_ENTRIES_MAX 1000000
 
+/* A gRPC server: handlers that run at once (threads start as they are needed), calls that may wait for one,
+ * streams of one connection, headers of one call, and how long a connection may take to set up. */
+#define LK_GRPC_WORKERS 128
+#define LK_GRPC_BACKLOG_MAX 512
+#define LK_GRPC_STREAMS_MAX 128
+#define LK_GRPC_HEADERS_BYTES_MAX (16 * 1024)
+#define LK_GRPC_HANDSHAKE_TIMEOUT_MS 10000
+
+/* Pings on idle connections, so that dead peers and forgetful middle boxes are noticed. */
+#define LK_GRPC_KEEPALIVE_MS 60000
+#define LK_GRPC_KEEPALIVE_TIMEOUT_MS 20000
+
+/* A client gives up a connection attempt after this, and tries again no sooner and no later than that. */
+#define LK_GRPC_CONNECT_TIMEOUT_MS 5000
+#define LK_GRPC_RECONNECT_MIN_MS 100
+#define LK_GRPC_RECONNECT_MAX_MS 2000
+
+/* A blocked client call looks at its cancel flag this often. */
+#define LK_GRPC_CANCEL_POLL_MS 50
+
 #endif
