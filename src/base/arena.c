@@ -3,6 +3,7 @@
  * gets its own, behind the head. Under AddressSanitizer each take is its own allocation, so that an
  * overrun is seen.
  */
+#define _GNU_SOURCE 1 /* explicit_bzero */
 #include "base/arena.h"
 
 #include "base/err.h"
@@ -116,4 +117,12 @@ void lk_arena_close(lk_arena *arena)
         arena->head = next;
     }
     arena->used_bytes = 0;
+}
+
+void lk_arena_close_wiped(lk_arena *arena)
+{
+    for (struct lk_arena_chunk *chunk = arena->head; chunk != NULL; chunk = chunk->next) {
+        explicit_bzero(chunk->memory, chunk->size);
+    }
+    lk_arena_close(arena);
 }

@@ -1,8 +1,8 @@
 /*
  * principal.c - see principal.h.
  *
- * Invariants: bindings never change after load; no two share a token; a token's text is wiped as soon
- * as its digest is taken. Messages name a binding by its position, never by its token.
+ * Invariants: bindings never change after load; no two share a token; whatever held a token's text is
+ * wiped before load returns. Messages name a binding by its position, never by its token.
  */
 #define _GNU_SOURCE 1 /* O_NOFOLLOW */
 #include "model/principal.h"
@@ -32,12 +32,6 @@ struct lk_principals {
     struct binding *bindings;
     size_t          count;
 };
-
-/* Wipes what the arena copied: the bytes are ours, only the view is const. */
-static void wipe(lk_bytes secret)
-{
-    lk_wipe((void *)(uintptr_t)secret.data, secret.size);
-}
 
 static lk_rc check_file(int fd, const char *path, lk_err *err)
 {
@@ -121,15 +115,16 @@ static int compare_bytes(const void *a, const void *b)
     return lk_bytes_compare(*(const lk_bytes *)a, *(const lk_bytes *)b);
 }
 
-static void set_grants(lk_principal *principal, lk_json_texts grants)
+/* Sorted, each once, in self's memory. */
+static void set_grants(lk_principals *self, lk_principal *principal, lk_json_texts grants)
 {
     if (grants.count > 0) {
         qsort(grants.items, grants.count, sizeof grants.items[0], compare_bytes);
     }
-    principal->namespaces = grants.items;
+    principal->namespaces = lk_arena_take(&self->arena, grants.count * sizeof grants.items[0]);
     for (size_t i = 0; i < grants.count; i++) {
         if (i == 0 || !lk_bytes_equal(grants.items[i], grants.items[i - 1])) {
-            principal->namespaces[principal->namespace_count++] = grants.items[i];
+            principal->namespaces[principal->namespace_count++] = lk_arena_copy(&self->arena, grants.items[i]);
         }
     }
 }
@@ -162,7 +157,8 @@ static lk_rc check_binding(lk_bytes token, lk_bytes role, lk_json_texts grants, 
     return out->role == LK_ROLE_USER && grants.count == 0 ? refuse(err, at, "is a user without namespaces") : LK_OK;
 }
 
-static lk_rc parse_binding(lk_principals *self, lk_bytes raw, struct binding *out, size_t at, lk_err *err)
+static lk_rc parse_binding(
+    lk_principals *self, lk_arena *secrets, lk_bytes raw, struct binding *out, size_t at, lk_err *err)
 {
     lk_bytes            token = {0}, role = {0};
     lk_json_texts       grants = {0};
@@ -174,28 +170,27 @@ static lk_rc parse_binding(lk_principals *self, lk_bytes raw, struct binding *ou
         {.name = "namespaces", .type = LK_JSON_TEXTS, .target = &grants},
     };
     lk_err cause = {0};
-    if (lk_json_read(raw, fields, sizeof fields / sizeof fields[0], &self->arena, &cause) != LK_OK) {
-        wipe(token);
+    if (lk_json_read(raw, fields, sizeof fields / sizeof fields[0], secrets, &cause) != LK_OK) {
         return lk_refuse(err, LK_E_INVALID_CONFIG, "principals file: binding %zu: %s", at, cause.detail);
     }
     lk_rc rc = check_binding(token, role, grants, &out->principal, at, err);
     if (rc == LK_OK) {
         lk_sha256_of(token, out->digest);
-        set_grants(&out->principal, grants);
+        out->principal.id = lk_arena_copy(&self->arena, out->principal.id);
+        out->principal.tenant = lk_arena_copy(&self->arena, out->principal.tenant);
+        set_grants(self, &out->principal, grants);
     }
-    wipe(token);
     return rc;
 }
 
-static lk_rc parse_bindings(lk_principals *self, lk_bytes text, lk_err *err)
+static lk_rc parse_bindings(lk_principals *self, lk_arena *secrets, lk_bytes text, lk_err *err)
 {
     lk_bytes            raw = {0};
     lk_json_texts       items = {0};
     lk_err              cause = {0};
     const lk_json_field field = {.name = "bindings", .type = LK_JSON_RAW, .target = &raw};
-    lk_rc               rc = lk_json_read(text, &field, 1, &self->arena, &cause);
-    rc = rc == LK_OK ? lk_json_elements(raw, BINDINGS_MAX, &self->arena, &items, &cause) : rc;
-    wipe(raw);
+    lk_rc               rc = lk_json_read(text, &field, 1, secrets, &cause);
+    rc = rc == LK_OK ? lk_json_elements(raw, BINDINGS_MAX, secrets, &items, &cause) : rc;
     if (rc != LK_OK) {
         return lk_refuse(err, LK_E_INVALID_CONFIG, "principals file: %s", cause.detail);
     }
@@ -203,25 +198,26 @@ static lk_rc parse_bindings(lk_principals *self, lk_bytes text, lk_err *err)
         return lk_refuse(err, LK_E_INVALID_CONFIG, "principals file: at least one binding is needed");
     }
     self->bindings = lk_arena_take(&self->arena, items.count * sizeof self->bindings[0]);
-    for (size_t i = 0; i < items.count; i++) {
+    for (size_t i = 0; rc == LK_OK && i < items.count; i++) {
         struct binding *binding = &self->bindings[i];
-        rc = rc == LK_OK ? parse_binding(self, items.items[i], binding, i, err) : rc;
-        wipe(items.items[i]);
+        rc = parse_binding(self, secrets, items.items[i], binding, i, err);
         for (size_t j = 0; rc == LK_OK && j < i; j++) {
             if (memcmp(self->bindings[j].digest, binding->digest, sizeof binding->digest) == 0) {
                 rc = refuse(err, i, "repeats the token of another");
             }
         }
     }
-    self->count = rc == LK_OK ? items.count : 0;
+    self->count = items.count;
     return rc;
 }
 
 static lk_rc load_principals(lk_principals *self, const char *path, lk_err *err)
 {
-    lk_buf text = {0};
-    lk_rc  rc = read_secret_file(path, false, &text, err);
-    rc = rc == LK_OK ? parse_bindings(self, lk_buf_view(&text), err) : rc;
+    lk_arena secrets = {0};
+    lk_buf   text = {0};
+    lk_rc    rc = read_secret_file(path, false, &text, err);
+    rc = rc == LK_OK ? parse_bindings(self, &secrets, lk_buf_view(&text), err) : rc;
+    lk_arena_close_wiped(&secrets);
     lk_wipe(text.data, text.capacity);
     lk_buf_deinit(&text);
     return rc;
@@ -238,7 +234,7 @@ static lk_rc load_token(lk_principals *self, const char *path, lk_err *err)
 {
     lk_buf text = {0};
     lk_rc  rc = read_secret_file(path, true, &text, err);
-    while (rc == LK_OK && text.size > 0 && strchr("\r\n", text.data[text.size - 1]) != NULL) {
+    while (rc == LK_OK && text.size > 0 && (text.data[text.size - 1] == '\n' || text.data[text.size - 1] == '\r')) {
         text.size--;
     }
     if (rc == LK_OK && !token_is_legal(lk_buf_view(&text))) {
