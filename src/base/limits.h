@@ -102,4 +102,15 @@ _Static_assert(LK_CATALOG_FRESH_MS < LK_CATALOG_STALE_MS, "stale begins after fr
 /* A blocked client call looks at its cancel flag this often. */
 #define LK_GRPC_CANCEL_POLL_MS 50
 
+/* A table's manifest, or one transaction: about two million fragments. */
+#define LK_MANIFEST_BYTES_MAX (256 * 1024 * 1024)
+
+/* Deleted rows of one fragment: 4 bytes a row at worst, and a fragment of 64 million rows is absurd. */
+#define LK_DELETION_BYTES_MAX (256 * 1024 * 1024)
+
+/* An append that stands alone tries this many versions before it gives up; waits double up to a cap. */
+#define LK_COMMIT_ATTEMPTS_MAX 20
+#define LK_COMMIT_BACKOFF_MS 10
+#define LK_COMMIT_BACKOFF_MS_MAX 1000
+
 #endif

@@ -17,6 +17,7 @@
 #include "base/arena.h"
 #include "base/bytes.h"
 #include "base/err.h"
+#include "base/thread.h"
 
 typedef struct lk_store lk_store;
 typedef struct lk_store_reader lk_store_reader; /* one open object */
@@ -62,14 +63,20 @@ struct lk_store {
 struct lk_store_reader { lk_store *store; };
 struct lk_store_writer { lk_store *store; };
 
+/* LK_E_INVALID_REQUEST unless key is a relative path of non-empty segments, none of them "." or "..". */
+LK_MUST_CHECK lk_rc lk_store_key_check(lk_bytes key, lk_err *err);
+
+/* Every call blocks, so each asserts that the caller holds no mutex. */
 static inline LK_MUST_CHECK lk_rc lk_store_open_object(
     lk_store *store, lk_bytes key, lk_store_reader **out, uint64_t *size, lk_err *err)
 {
+    lk_assert_no_mutex();
     return store->ops->open(store, key, out, size, err);
 }
 static inline LK_MUST_CHECK lk_rc lk_store_read(
     lk_store_reader *reader, const lk_store_range *ranges, size_t count, lk_err *err)
 {
+    lk_assert_no_mutex();
     return reader->store->ops->read(reader, ranges, count, err);
 }
 static inline void lk_store_reader_close(lk_store_reader *reader)
@@ -80,14 +87,17 @@ static inline void lk_store_reader_close(lk_store_reader *reader)
 }
 static inline LK_MUST_CHECK lk_rc lk_store_create(lk_store *store, lk_bytes key, lk_store_writer **out, lk_err *err)
 {
+    lk_assert_no_mutex();
     return store->ops->create(store, key, out, err);
 }
 static inline LK_MUST_CHECK lk_rc lk_store_write(lk_store_writer *writer, const void *data, size_t size, lk_err *err)
 {
+    lk_assert_no_mutex();
     return writer->store->ops->write(writer, data, size, err);
 }
 static inline LK_MUST_CHECK lk_rc lk_store_finish(lk_store_writer *writer, lk_err *err)
 {
+    lk_assert_no_mutex();
     return writer->store->ops->finish(writer, err);
 }
 static inline void lk_store_abandon(lk_store_writer *writer)
@@ -99,19 +109,23 @@ static inline void lk_store_abandon(lk_store_writer *writer)
 static inline LK_MUST_CHECK lk_rc lk_store_put_if_absent(
     lk_store *store, lk_bytes key, lk_bytes bytes, bool *created, lk_err *err)
 {
+    lk_assert_no_mutex();
     return store->ops->put_if_absent(store, key, bytes, created, err);
 }
 static inline LK_MUST_CHECK lk_rc lk_store_list(lk_store *store, lk_bytes directory, lk_arena *arena,
     lk_store_entry **entries, size_t *count, lk_err *err)
 {
+    lk_assert_no_mutex();
     return store->ops->list(store, directory, arena, entries, count, err);
 }
 static inline LK_MUST_CHECK lk_rc lk_store_remove(lk_store *store, lk_bytes key, lk_err *err)
 {
+    lk_assert_no_mutex();
     return store->ops->remove(store, key, err);
 }
 static inline LK_MUST_CHECK lk_rc lk_store_remove_tree(lk_store *store, lk_bytes directory, lk_err *err)
 {
+    lk_assert_no_mutex();
     return store->ops->remove_tree(store, directory, err);
 }
 static inline void lk_store_close(lk_store *store)

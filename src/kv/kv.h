@@ -16,6 +16,7 @@
  */
 #include "base/arena.h"
 #include "base/err.h"
+#include "base/thread.h"
 
 typedef struct lk_kv lk_kv;
 
@@ -56,12 +57,14 @@ struct lk_kv {
 static inline LK_MUST_CHECK lk_rc lk_kv_get(
     lk_kv *kv, lk_bytes key, lk_arena *arena, lk_bytes *value, bool *found, lk_err *err)
 {
+    lk_assert_no_mutex();
     return kv->ops->get(kv, key, arena, value, found, err);
 }
 
 /* Writes under its conditions (rules 1-4). Borrows everything in *write. */
 static inline LK_MUST_CHECK lk_rc lk_kv_put(lk_kv *kv, const lk_kv_write *write, bool *applied, lk_err *err)
 {
+    lk_assert_no_mutex();
     return kv->ops->write(kv, write, applied, err);
 }
 
@@ -74,6 +77,7 @@ static inline LK_MUST_CHECK lk_rc lk_kv_put(lk_kv *kv, const lk_kv_write *write,
 static inline LK_MUST_CHECK lk_rc lk_kv_scan(lk_kv *kv, lk_bytes prefix, lk_bytes after, size_t limit,
     lk_arena *arena, lk_kv_item **items, size_t *count, lk_bytes *next, lk_err *err)
 {
+    lk_assert_no_mutex();
     return kv->ops->scan(kv, prefix, after, limit, arena, items, count, next, err);
 }
 

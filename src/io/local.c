@@ -1,0 +1,549 @@
+/*
+ * local.c - see local.h and store.h.
+ *
+ * An object is written to ".tmp-<random>" beside its final name, synced, linked to the final name (which
+ * fails when that exists: one winner), and its directory is synced. A directory counts as durable only
+ * when this process has synced it and its parents up to the root's: a name that some earlier process made
+ * may not have reached the disk.
+ *
+ * Invariant: synced[] holds only directories whose whole chain was synced after they were made.
+ * Threads: shared; mutex guards synced[] and forgets.
+ */
+#define _GNU_SOURCE 1 /* renameat2, O_DIRECTORY */
+#include "io/local.h"
+
+#include "base/file.h"
+#include "base/limits.h"
+#include "base/rand.h"
+#include "base/thread.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+enum { WRITE_BUFFER_BYTES = 64 * 1024, SYNCED_SLOTS = 256, DIRECTORY_MODE = 0755, FILE_MODE = 0644 };
+
+struct local_store {
+    lk_store base;
+    char    *root;
+    bool     durable;
+    lk_mutex mutex;
+    char    *synced[SYNCED_SLOTS]; /* by hash of the path; a newer one replaces */
+    uint64_t forgets;              /* how often synced[] was emptied */
+};
+
+struct local_reader {
+    lk_store_reader base;
+    int             fd;
+    uint64_t        size;
+    char            path[];
+};
+
+struct local_writer {
+    lk_store_writer base;
+    int             fd;
+    bool            failed; /* bytes are missing: it can only be abandoned */
+    char           *temporary, *final;
+    size_t          used;
+    char            buffer[WRITE_BUFFER_BYTES];
+};
+
+static void *take(size_t size)
+{
+    void *memory = calloc(1, size);
+    if (memory == NULL) {
+        abort();
+    }
+    return memory;
+}
+
+/* root/key, owned by the caller; an empty key is the root. */
+static char *path_of(const struct local_store *self, lk_bytes key)
+{
+    lk_buf path = {0};
+    lk_buf_format(&path, "%s%s%.*s", self->root, key.size == 0 ? "" : "/", LK_FMT(key));
+    return path.data;
+}
+
+static char *parent_of(const char *path)
+{
+    const char *slash = strrchr(path, '/');
+    lk_bytes    parent = slash == NULL ? LK_LITERAL(".") : (lk_bytes){path, slash == path ? 1 : (size_t)(slash - path)};
+    lk_buf      copy = {0};
+    lk_buf_append_bytes(&copy, parent);
+    return copy.data;
+}
+
+/* -- durable directories -- */
+
+static size_t slot_of(const char *path)
+{
+    uint64_t hash = 0xCBF29CE484222325u; /* FNV-1a */
+    for (const char *at = path; *at != '\0'; at++) {
+        hash = (hash ^ (unsigned char)*at) * 0x100000001B3u;
+    }
+    return hash % SYNCED_SLOTS;
+}
+
+static bool is_synced(struct local_store *self, const char *path, uint64_t *forgets)
+{
+    lk_mutex_lock(&self->mutex);
+    const char *known = self->synced[slot_of(path)];
+    bool        found = known != NULL && strcmp(known, path) == 0;
+    *forgets = self->forgets;
+    lk_mutex_unlock(&self->mutex);
+    return found;
+}
+
+static void remember_synced(struct local_store *self, const char *path, uint64_t forgets)
+{
+    size_t slot = slot_of(path);
+    char  *copy = strdup(path);
+    char  *old = copy;
+    lk_mutex_lock(&self->mutex);
+    if (self->forgets == forgets) {
+        old = self->synced[slot];
+        self->synced[slot] = copy;
+    }
+    lk_mutex_unlock(&self->mutex);
+    free(old);
+}
+
+/* A removed directory may be made again under the same name: nothing is known any more. */
+static void forget_synced(struct local_store *self)
+{
+    lk_mutex_lock(&self->mutex);
+    self->forgets++;
+    for (size_t i = 0; i < SYNCED_SLOTS; i++) {
+        free(self->synced[i]);
+        self->synced[i] = NULL;
+    }
+    lk_mutex_unlock(&self->mutex);
+}
+
+/* Syncs the directories above directory, the root's parent last; that one we may not be allowed to open. */
+static lk_rc sync_above(struct local_store *self, const char *directory, lk_err *err)
+{
+    char *at = parent_of(directory);
+    bool  at_root = strcmp(directory, self->root) == 0;
+    lk_rc rc = LK_OK;
+    while (rc == LK_OK) {
+        bool skip = at_root && access(at, R_OK) != 0;
+        rc = skip ? LK_OK : lk_directory_sync(at, err);
+        if (at_root) {
+            break;
+        }
+        at_root = strcmp(at, self->root) == 0;
+        char *up = parent_of(at);
+        free(at);
+        at = up;
+    }
+    free(at);
+    return rc;
+}
+
+static lk_rc ensure_synced(struct local_store *self, const char *directory, lk_err *err)
+{
+    uint64_t forgets = 0;
+    if (!self->durable || is_synced(self, directory, &forgets)) {
+        return LK_OK;
+    }
+    lk_rc rc = sync_above(self, directory, err);
+    if (rc == LK_OK) {
+        remember_synced(self, directory, forgets);
+    }
+    return rc;
+}
+
+/* -- reading -- */
+
+static lk_rc fail_open(lk_err *err, int failed, const char *path)
+{
+    return lk_fail_errno(err, failed == ENOTDIR ? ENOENT : failed, "open", path);
+}
+
+static lk_rc local_open(lk_store *store, lk_bytes key, lk_store_reader **out, uint64_t *size, lk_err *err)
+{
+    lk_rc rc = lk_store_key_check(key, err);
+    if (rc != LK_OK) {
+        return rc;
+    }
+    char       *path = path_of((struct local_store *)store, key);
+    struct stat status;
+    int         fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+    if (fd < 0 || fstat(fd, &status) != 0) {
+        rc = fail_open(err, errno, path);
+    } else if (!S_ISREG(status.st_mode)) {
+        rc = lk_fail(err, LK_E_NOT_FOUND, "%s is not a file", path);
+    } else {
+        size_t               path_size = strlen(path) + 1;
+        struct local_reader *reader = take(sizeof *reader + path_size);
+        *reader = (struct local_reader){.base = {store}, .fd = fd, .size = (uint64_t)status.st_size};
+        memcpy(reader->path, path, path_size);
+        *size = reader->size;
+        *out = &reader->base;
+    }
+    if (rc != LK_OK && fd >= 0) {
+        (void)close(fd);
+    }
+    free(path);
+    return rc;
+}
+
+static lk_rc read_range(const struct local_reader *reader, const lk_store_range *range, lk_err *err)
+{
+    if (range->size > reader->size || range->offset > reader->size - range->size) {
+        return lk_fail(err, LK_E_CORRUPT_FILE, "%s: %zu bytes at %" PRIu64 " end after its %" PRIu64 " bytes",
+            reader->path, range->size, range->offset, reader->size);
+    }
+    for (size_t done = 0; done < range->size;) {
+        ssize_t n = pread(reader->fd, (char *)range->out + done, range->size - done, (off_t)(range->offset + done));
+        if (n == 0) {
+            return lk_fail(err, LK_E_CORRUPT_FILE, "%s became shorter while it was read", reader->path);
+        }
+        if (n < 0 && errno != EINTR) {
+            return lk_fail_errno(err, errno, "read", reader->path);
+        }
+        done += n < 0 ? 0 : (size_t)n;
+    }
+    return LK_OK;
+}
+
+static lk_rc local_read(lk_store_reader *reader, const lk_store_range *ranges, size_t count, lk_err *err)
+{
+    lk_rc rc = LK_OK;
+    for (size_t i = 0; rc == LK_OK && i < count; i++) {
+        rc = read_range((const struct local_reader *)reader, &ranges[i], err);
+    }
+    return rc;
+}
+
+static void local_reader_close(lk_store_reader *reader)
+{
+    (void)close(((struct local_reader *)reader)->fd);
+    free(reader);
+}
+
+/* -- writing -- */
+
+static lk_rc open_temporary(struct local_store *self, const char *final, char **temporary, int *fd, lk_err *err)
+{
+    char  *directory = parent_of(final);
+    lk_buf name = {0};
+    lk_rc  rc = LK_OK;
+    lk_buf_format(&name, "%s/.tmp-%016" PRIx64, directory, lk_random_u64(lk_random_os()));
+    *fd = open(name.data, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, FILE_MODE);
+    if (*fd < 0 && errno == ENOENT) {
+        rc = self->durable ? lk_directory_make(directory, DIRECTORY_MODE, err)
+                           : lk_directory_make_volatile(directory, DIRECTORY_MODE, err);
+        *fd = rc == LK_OK ? open(name.data, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, FILE_MODE) : -1;
+    }
+    if (rc == LK_OK && *fd < 0) {
+        rc = lk_fail_errno(err, errno, "create", name.data);
+    }
+    if (rc == LK_OK) {
+        *temporary = name.data;
+    } else {
+        lk_buf_deinit(&name);
+    }
+    free(directory);
+    return rc;
+}
+
+static void writer_free(struct local_writer *writer)
+{
+    if (writer->fd >= 0) {
+        (void)close(writer->fd);
+    }
+    free(writer->temporary);
+    free(writer->final);
+    free(writer);
+}
+
+static void local_abandon(lk_store_writer *base)
+{
+    struct local_writer *writer = (struct local_writer *)base;
+    if (writer->temporary != NULL) {
+        (void)unlink(writer->temporary);
+    }
+    writer_free(writer);
+}
+
+static lk_rc local_create(lk_store *store, lk_bytes key, lk_store_writer **out, lk_err *err)
+{
+    struct local_store *self = (struct local_store *)store;
+    lk_rc               rc = lk_store_key_check(key, err);
+    if (rc != LK_OK) {
+        return rc;
+    }
+    struct local_writer *writer = malloc(sizeof *writer); /* the buffer needs no zeros */
+    if (writer == NULL) {
+        abort();
+    }
+    writer->base.store = store;
+    writer->fd = -1;
+    writer->failed = false;
+    writer->temporary = NULL;
+    writer->final = path_of(self, key);
+    writer->used = 0;
+    rc = open_temporary(self, writer->final, &writer->temporary, &writer->fd, err);
+    if (rc != LK_OK) {
+        writer_free(writer);
+        return rc;
+    }
+    *out = &writer->base;
+    return LK_OK;
+}
+
+static lk_rc write_through(struct local_writer *writer, lk_bytes bytes, lk_err *err)
+{
+    lk_rc rc = writer->failed ? lk_fail(err, LK_E_IO, "%s: an earlier write failed", writer->final)
+                              : lk_file_write_all(writer->fd, writer->temporary, bytes, err);
+    writer->failed = rc != LK_OK;
+    return rc;
+}
+
+static lk_rc flush(struct local_writer *writer, lk_err *err)
+{
+    lk_bytes pending = {writer->buffer, writer->used};
+    writer->used = 0;
+    return write_through(writer, pending, err);
+}
+
+static lk_rc local_write(lk_store_writer *base, const void *data, size_t size, lk_err *err)
+{
+    struct local_writer *writer = (struct local_writer *)base;
+    lk_rc                rc = LK_OK;
+    if (size > sizeof writer->buffer - writer->used) {
+        rc = flush(writer, err);
+    }
+    if (rc == LK_OK && size >= sizeof writer->buffer) {
+        return write_through(writer, (lk_bytes){data, size}, err);
+    }
+    if (rc == LK_OK && size > 0) {
+        memcpy(writer->buffer + writer->used, data, size);
+        writer->used += size;
+    }
+    return rc;
+}
+
+/* Gives the temporary its final name unless that exists. Some file systems have no links. */
+static lk_rc publish(const struct local_writer *writer, bool *created, lk_err *err)
+{
+    int failed = link(writer->temporary, writer->final) == 0 ? 0 : errno;
+    if (failed == EPERM || failed == ENOTSUP || failed == ENOSYS || failed == EMLINK) {
+        failed = renameat2(AT_FDCWD, writer->temporary, AT_FDCWD, writer->final, RENAME_NOREPLACE) == 0 ? 0 : errno;
+    }
+    *created = failed == 0;
+    return failed == 0 || failed == EEXIST ? LK_OK : lk_fail_errno(err, failed, "publish", writer->final);
+}
+
+/* The loser of a race syncs too: it will rely on the winner's object. */
+static lk_rc publish_durably(struct local_store *self, struct local_writer *writer, bool *created, lk_err *err)
+{
+    char *directory = parent_of(writer->final);
+    lk_rc rc = ensure_synced(self, directory, err);
+    rc = rc == LK_OK ? publish(writer, created, err) : rc;
+    (void)unlink(writer->temporary);
+    if (rc == LK_OK && self->durable) {
+        rc = lk_directory_sync(directory, err);
+        if (rc != LK_OK && *created) { /* seen for a moment: the caller must look */
+            (void)unlink(writer->final);
+            err->maybe_applied = true;
+        }
+    }
+    free(directory);
+    return rc;
+}
+
+static lk_rc finish(struct local_writer *writer, bool *created, lk_err *err)
+{
+    struct local_store *self = (struct local_store *)writer->base.store;
+    lk_rc               rc = flush(writer, err);
+    if (rc == LK_OK && self->durable && fdatasync(writer->fd) != 0) {
+        rc = lk_fail_errno(err, errno, "sync", writer->temporary);
+    }
+    int fd = writer->fd;
+    writer->fd = -1;
+    if (close(fd) != 0 && rc == LK_OK) {
+        rc = lk_fail_errno(err, errno, "close", writer->temporary);
+    }
+    if (rc == LK_OK) {
+        rc = publish_durably(self, writer, created, err);
+    } else {
+        (void)unlink(writer->temporary);
+    }
+    return rc;
+}
+
+static lk_rc local_finish(lk_store_writer *base, lk_err *err)
+{
+    struct local_writer *writer = (struct local_writer *)base;
+    bool                 created = false;
+    lk_rc                rc = finish(writer, &created, err);
+    if (rc == LK_OK && !created) {
+        rc = lk_fail(err, LK_E_CONFLICT, "%s exists", writer->final);
+    }
+    writer_free(writer);
+    return rc;
+}
+
+static lk_rc local_put_if_absent(lk_store *store, lk_bytes key, lk_bytes bytes, bool *created, lk_err *err)
+{
+    lk_store_writer *writer = NULL;
+    *created = false;
+    lk_rc rc = local_create(store, key, &writer, err);
+    if (rc != LK_OK) {
+        return rc;
+    }
+    rc = local_write(writer, bytes.data, bytes.size, err);
+    if (rc != LK_OK) {
+        local_abandon(writer);
+        return rc;
+    }
+    rc = finish((struct local_writer *)writer, created, err);
+    writer_free((struct local_writer *)writer);
+    return rc;
+}
+
+/* -- listing and removing -- */
+
+static lk_rc add_entry(DIR *directory, const char *name, lk_arena *arena, lk_buf *entries, lk_err *err)
+{
+    struct stat status;
+    if (fstatat(dirfd(directory), name, &status, 0) != 0) {
+        return errno == ENOENT ? LK_OK : lk_fail_errno(err, errno, "inspect", name); /* gone meanwhile */
+    }
+    lk_store_entry entry = {
+        .name = lk_arena_copy(arena, lk_bytes_of(name)),
+        .is_directory = S_ISDIR(status.st_mode),
+        .size = (uint64_t)status.st_size,
+        .modified_ms = (int64_t)status.st_mtim.tv_sec * 1000 + status.st_mtim.tv_nsec / 1000000,
+    };
+    if (entries->size / sizeof entry >= LK_DIRECTORY_ENTRIES_MAX) {
+        return lk_fail(err, LK_E_LIMIT, "a directory has more than %d entries", LK_DIRECTORY_ENTRIES_MAX);
+    }
+    lk_buf_append(entries, &entry, sizeof entry);
+    return LK_OK;
+}
+
+static lk_rc read_entries(DIR *directory, const char *path, lk_arena *arena, lk_buf *entries, lk_err *err)
+{
+    lk_rc rc = LK_OK;
+    while (rc == LK_OK) {
+        errno = 0;
+        struct dirent *entry = readdir(directory);
+        if (entry == NULL) {
+            return errno == 0 ? LK_OK : lk_fail_errno(err, errno, "list", path);
+        }
+        if (strcmp(entry->d_name, ".") != 0 && strcmp(entry->d_name, "..") != 0) {
+            rc = add_entry(directory, entry->d_name, arena, entries, err);
+        }
+    }
+    return rc;
+}
+
+static lk_rc local_list(
+    lk_store *store, lk_bytes key, lk_arena *arena, lk_store_entry **entries, size_t *count, lk_err *err)
+{
+    lk_rc rc = key.size == 0 ? LK_OK : lk_store_key_check(key, err);
+    if (rc != LK_OK) {
+        return rc;
+    }
+    char  *path = path_of((struct local_store *)store, key);
+    DIR   *directory = opendir(path);
+    lk_buf found = {0};
+    if (directory != NULL) {
+        rc = read_entries(directory, path, arena, &found, err);
+        (void)closedir(directory);
+    } else if (errno != ENOENT && errno != ENOTDIR) {
+        rc = lk_fail_errno(err, errno, "list", path);
+    }
+    if (rc == LK_OK) {
+        *count = found.size / sizeof **entries;
+        *entries = (lk_store_entry *)lk_arena_take(arena, found.size);
+        if (found.size > 0) {
+            memcpy(*entries, found.data, found.size);
+        }
+    }
+    lk_buf_deinit(&found);
+    free(path);
+    return rc;
+}
+
+static lk_rc local_remove(lk_store *store, lk_bytes key, lk_err *err)
+{
+    lk_rc rc = lk_store_key_check(key, err);
+    if (rc != LK_OK) {
+        return rc;
+    }
+    char *path = path_of((struct local_store *)store, key);
+    if (unlink(path) != 0 && errno != ENOENT && errno != ENOTDIR) {
+        rc = lk_fail_errno(err, errno, "remove", path);
+    }
+    free(path);
+    return rc;
+}
+
+static lk_rc local_remove_tree(lk_store *store, lk_bytes key, lk_err *err)
+{
+    struct local_store *self = (struct local_store *)store;
+    lk_rc               rc = lk_store_key_check(key, err);
+    if (rc != LK_OK) {
+        return rc;
+    }
+    char *path = path_of(self, key);
+    forget_synced(self);
+    rc = lk_directory_remove(path, err);
+    forget_synced(self);
+    free(path);
+    return rc;
+}
+
+static void local_close(lk_store *store)
+{
+    struct local_store *self = (struct local_store *)store;
+    forget_synced(self);
+    lk_mutex_deinit(&self->mutex);
+    free(self->root);
+    free(self);
+}
+
+static const struct lk_store_ops local_ops = {
+    .open = local_open,
+    .read = local_read,
+    .reader_close = local_reader_close,
+    .create = local_create,
+    .write = local_write,
+    .finish = local_finish,
+    .abandon = local_abandon,
+    .put_if_absent = local_put_if_absent,
+    .list = local_list,
+    .remove = local_remove,
+    .remove_tree = local_remove_tree,
+    .close = local_close,
+};
+
+lk_rc lk_local_store_open(lk_store **out, lk_bytes root, bool durable, lk_err *err)
+{
+    while (root.size > 1 && root.data[root.size - 1] == '/') {
+        root.size--;
+    }
+    if (root.size == 0 || memchr(root.data, '\0', root.size) != NULL) {
+        return lk_fail(err, LK_E_INVALID_REQUEST, "a local store needs a root directory");
+    }
+    struct local_store *self = take(sizeof *self);
+    lk_buf              copy = {0};
+    lk_buf_append_bytes(&copy, root);
+    self->root = copy.data;
+    self->durable = durable;
+    self->base = (lk_store){&local_ops, lk_buf_view(&copy)};
+    lk_mutex_init(&self->mutex, LK_RANK_IO);
+    *out = &self->base;
+    return LK_OK;
+}

@@ -1,0 +1,21 @@
+/* store.c - what every lk_store shares: which keys are legal. */
+#include "io/store.h"
+
+static bool segment_is_legal(const char *data, size_t size)
+{
+    bool dots = (size == 1 && data[0] == '.') || (size == 2 && data[0] == '.' && data[1] == '.');
+    return size > 0 && !dots;
+}
+
+lk_rc lk_store_key_check(lk_bytes key, lk_err *err)
+{
+    bool   legal = key.size > 0 && memchr(key.data, '\0', key.size) == NULL;
+    size_t from = 0;
+    for (size_t at = 0; legal && at <= key.size; at++) {
+        if (at == key.size || key.data[at] == '/') {
+            legal = segment_is_legal(key.data + from, at - from);
+            from = at + 1;
+        }
+    }
+    return legal ? LK_OK : lk_fail(err, LK_E_INVALID_REQUEST, "illegal object key \"%.*s\"", LK_FMT(key));
+}
