@@ -3,7 +3,6 @@
  * gets its own, behind the head. Under AddressSanitizer each take is its own allocation, so that an
  * overrun is seen.
  */
-#define _GNU_SOURCE 1 /* explicit_bzero */
 #include "base/arena.h"
 
 #include "base/err.h"

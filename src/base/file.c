@@ -1,5 +1,4 @@
 /* file.c - see file.h. */
-#define _GNU_SOURCE 1 /* strerrordesc_np, O_DIRECTORY */
 #include "base/file.h"
 
 #include "base/limits.h"

@@ -33,6 +33,12 @@ _Static_assert(LK_LEASE_RENEW_MS * 2 <= LK_LEASE_TTL_MS, "one renewal may be mis
 #define LK_STATEMENT_TABLES_MAX 64
 #define LK_SQL_IDENTIFIER_BYTES_MAX 256
 #define LK_SQL_DEPTH_MAX 128
+/* An IN list of 65,536 values fits; the parser needs about 20 us a token. */
+#define LK_SQL_TOKENS_MAX 150000
+/* Expressions other than literals, which have LK_SQL_TOKENS_MAX. */
+#define LK_SQL_NODES_MAX 10000
+/* repeat('x', n), range(n) and their kind outside FROM: larger results are not interruptible. */
+#define LK_SQL_GROWTH_MAX 1000000
 
 /* gRPC message sizes: requests, and DoPut whose one row may be wide. */
 #define LK_GRPC_MESSAGE_BYTES_MAX (16 * 1024 * 1024)
@@ -112,5 +118,17 @@ _Static_assert(LK_CATALOG_FRESH_MS < LK_CATALOG_STALE_MS, "stale begins after fr
 #define LK_COMMIT_ATTEMPTS_MAX 20
 #define LK_COMMIT_BACKOFF_MS 10
 #define LK_COMMIT_BACKOFF_MS_MAX 1000
+
+/* What the tightest backend (a DynamoDB item of 400 KB, a sort key of 1 KB) still takes. */
+#define LK_KV_KEY_BYTES_MAX 1024
+#define LK_KV_VALUE_BYTES_MAX (400 * 1024 - LK_KV_KEY_BYTES_MAX)
+_Static_assert(LK_SCHEMA_IPC_BYTES_MAX / 3 * 4 + 16 * 1024 < LK_KV_VALUE_BYTES_MAX, "a record with its schema fits");
+
+/* A scan page ends early once its keys and values reach this; so memory does not depend on the limit. */
+#define LK_KV_PAGE_BYTES_MAX (1024 * 1024)
+#define LK_KV_PAGE_ITEMS_MAX 10000
+
+/* After a failed write the store opens again only with this much free disk, so that it can. */
+#define LK_KV_REOPEN_BYTES_MIN (16 * 1024 * 1024)
 
 #endif

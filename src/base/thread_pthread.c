@@ -4,7 +4,6 @@
  *
  * Invariant: held[0 .. held_count) are the ranks this thread holds, strictly increasing.
  */
-#define _GNU_SOURCE 1 /* pthread_setname_np */
 #include "base/clock.h"
 #include "base/thread.h"
 

@@ -9,7 +9,6 @@
  * Invariant: synced[] holds only directories whose whole chain was synced after they were made.
  * Threads: shared; mutex guards synced[] and forgets.
  */
-#define _GNU_SOURCE 1 /* renameat2, O_DIRECTORY */
 #include "io/local.h"
 
 #include "base/file.h"

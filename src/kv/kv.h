@@ -10,7 +10,8 @@
  *   3. One write call is one atomic step: guard, every target's condition, every target, durable before
  *      it returns. All keys of a call are distinct, and none equals the guard key (else asserted).
  *   4. A failed write sets err->maybe_applied unless the backend knows that nothing happened.
- *   5. Keys are non-empty UTF-8. Scans return keys in byte order.
+ *   5. Keys are non-empty UTF-8 of at most LK_KV_KEY_BYTES_MAX (else LK_E_INVALID_REQUEST), values at most
+ *      LK_KV_VALUE_BYTES_MAX (else LK_E_LIMIT). Scans return keys in byte order.
  *
  * Threads: shared; any call from any thread. Calls block, so no lock may be held across one.
  */

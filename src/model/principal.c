@@ -4,7 +4,6 @@
  * Invariants: bindings never change after load; no two share a token; whatever held a token's text is
  * wiped before load returns. Messages name a binding by its position, never by its token.
  */
-#define _GNU_SOURCE 1 /* O_NOFOLLOW */
 #include "model/principal.h"
 
 #include "base/crypt.h"
