@@ -46,6 +46,9 @@ const struct ArrowSchema *lk_dataset_schema(const lk_dataset *dataset); /* borro
 uint64_t                  lk_dataset_row_count(const lk_dataset *dataset); /* deletions subtracted */
 size_t                    lk_dataset_bytes(const lk_dataset *dataset);     /* memory this handle holds */
 
+/* What the manifest says, for `lake lance info` and the like (lance/manifest.h). Borrowed. */
+const struct lk_manifest *lk_dataset_manifest(const lk_dataset *dataset);
+
 /* Which versions exist, ascending, in the arena (directory listing). */
 LK_MUST_CHECK lk_rc lk_dataset_versions(
     const lk_lance_env *env, lk_arena *arena, uint64_t **versions, size_t *count, lk_err *err);

@@ -48,7 +48,7 @@ typedef struct lk_row_range {
 typedef struct lk_field_source lk_field_source;
 struct lk_field_source {
     const struct ArrowSchema *field;
-    lk_file                  *file;   /* leaf: the file that holds it; NULL: in no file, all null */
+    lk_file_reader           *file;   /* leaf: the file that holds it; NULL: in no file, all null */
     size_t                    column; /* leaf: its column in that file */
     lk_field_source          *children; /* struct: one a child */
     size_t                    child_count;

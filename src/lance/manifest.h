@@ -61,7 +61,8 @@ typedef struct lk_fragment {
     lk_bytes            raw;           /* the DataFragment message as read */
 } lk_fragment;
 
-typedef struct lk_manifest {
+typedef struct lk_manifest lk_manifest;
+struct lk_manifest {
     lk_arena           arena;
     lk_bytes           key; /* of the object, relative to the table's root */
     uint64_t           version;
@@ -86,7 +87,9 @@ typedef struct lk_manifest {
     uint64_t            index_section_offset, transaction_section_offset, body_offset;
     lk_bytes            body; /* invariant 2 */
     lk_bytes            head; /* what lies before body in the object, when it was read along ("": read it) */
-} lk_manifest;
+    char               *image; /* the memory behind body and head */
+    size_t              image_size;
+};
 
 /* Reads and checks the manifest object `key`. LK_E_NOT_FOUND; LK_E_CORRUPT_FILE; LK_E_UNSUPPORTED_FORMAT
  * with the feature's name as detail. */
@@ -113,6 +116,9 @@ bool lk_fragment_find(const lk_fragment *fragment, int32_t field_id, size_t *fil
 
 /* The object key of a data file of this table ("data/<path>"), in the arena. Only for base == NULL. */
 lk_bytes lk_data_file_key(const lk_data_file *file, lk_arena *arena);
+
+/* Memory that the manifest holds, itself included. */
+size_t lk_manifest_bytes(const lk_manifest *manifest);
 
 uint64_t lk_manifest_rows(const lk_manifest *manifest); /* deletions subtracted */
 

@@ -14,6 +14,9 @@
 
 enum { LK_PB_MEMORY_FACTOR = 24 };
 
+/* WriterVersion.version beside library "lake". */
+#define LK_PB_WRITER_VERSION "0.1.0"
+
 /* What a manifest says beyond lk_manifest, for the checks in manifest.c. */
 typedef struct lk_pb_features {
     lk_bytes file_format, format_version; /* data_format; "" when absent */

@@ -58,8 +58,8 @@ LK_MUST_CHECK lk_rc lk_lance_schema_from_records(const lk_field_record *records,
     const lk_metadata_pair *metadata, size_t metadata_count, lk_lance_schema **out, lk_err *err);
 
 /* The records of this schema, pre-order, and its own metadata; texts live in the arena. */
-void lk_lance_schema_records(const lk_lance_schema *schema, lk_arena *arena, lk_field_record **records,
-    size_t *count, lk_metadata_pair **metadata, size_t *metadata_count);
+void lk_lance_schema_records(const lk_lance_schema *schema, lk_arena *arena, const lk_field_record **records,
+    size_t *count, const lk_metadata_pair **metadata, size_t *metadata_count);
 
 void lk_lance_schema_close(lk_lance_schema *schema); /* accepts NULL */
 

@@ -1,0 +1,290 @@
+/*
+ * dataset.c - opening a table at one version, what an open version knows, and where its rows lie.
+ * Appending is append.c, scanning is scan.c.
+ */
+#include "lance/dataset_priv.h"
+
+#include "lance/pb_table.h"
+#include "lance/versions.h"
+
+#include <inttypes.h>
+#include <stdlib.h>
+
+/* -- open -------------------------------------------------------------------------------------------- */
+
+lk_dataset *lk_dataset_new(const lk_lance_env *env, lk_manifest *manifest, lk_file_cache *files)
+{
+    lk_dataset *dataset = calloc(1, sizeof *dataset);
+    LK_ASSERT(dataset != NULL);
+    atomic_init(&dataset->refs, 1);
+    dataset->env = *env;
+    dataset->manifest = manifest;
+    dataset->files = files == NULL ? lk_file_cache_new(env->store, env->budget) : lk_file_cache_ref(files);
+    dataset->deletions = calloc(manifest->fragment_count + 1, sizeof(lk_deletion *));
+    LK_ASSERT(dataset->deletions != NULL);
+    lk_mutex_init(&dataset->mutex, LK_RANK_SCAN);
+    return dataset;
+}
+
+lk_rc lk_dataset_open_manifest(const lk_lance_env *env, lk_bytes manifest_key, lk_dataset **out, lk_err *err)
+{
+    lk_manifest *manifest = NULL;
+    lk_rc rc = lk_manifest_read(env->store, manifest_key, &manifest, err);
+    if (rc == LK_OK) {
+        *out = lk_dataset_new(env, manifest, NULL);
+    }
+    return rc;
+}
+
+static lk_rc open_named(
+    const lk_lance_env *env, uint64_t version, lk_manifest_naming naming, lk_dataset **out, lk_err *err)
+{
+    lk_arena arena = {0};
+    lk_manifest *manifest = NULL;
+    lk_bytes key = lk_manifest_key(version, naming, &arena);
+    lk_rc rc = lk_manifest_read(env->store, key, &manifest, err);
+    if (rc == LK_OK && manifest->version != version) {
+        rc = lk_fail(err, LK_E_CORRUPT_FILE, "%.*s says it is version %" PRIu64, LK_FMT(key), manifest->version);
+        lk_manifest_close(manifest);
+    }
+    if (rc == LK_OK) {
+        *out = lk_dataset_new(env, manifest, NULL);
+    }
+    lk_arena_close(&arena);
+    return rc;
+}
+
+static lk_rc open_latest(const lk_lance_env *env, lk_dataset **out, lk_err *err)
+{
+    lk_version latest = {0};
+    bool found = false;
+    lk_rc rc = lk_versions_latest(env->store, &latest, &found, err);
+    if (rc != LK_OK) {
+        return rc;
+    }
+    if (!found) {
+        return lk_fail(err, LK_E_NOT_FOUND, "no version of %.*s", LK_FMT(env->store->uri));
+    }
+    return open_named(env, latest.number, latest.naming, out, err);
+}
+
+lk_rc lk_dataset_open(const lk_lance_env *env, uint64_t version, lk_dataset **out, lk_err *err)
+{
+    if (version == 0) {
+        return open_latest(env, out, err);
+    }
+    lk_err first = {0};
+    lk_rc rc = open_named(env, version, LK_MANIFEST_V2, out, &first);
+    if (rc == LK_E_NOT_FOUND) {
+        return open_named(env, version, LK_MANIFEST_V1, out, err);
+    }
+    if (rc != LK_OK) {
+        *err = first;
+    }
+    return rc;
+}
+
+lk_dataset *lk_dataset_ref(lk_dataset *dataset)
+{
+    atomic_fetch_add_explicit(&dataset->refs, 1, memory_order_relaxed);
+    return dataset;
+}
+
+void lk_dataset_unref(lk_dataset *dataset)
+{
+    if (dataset == NULL || atomic_fetch_sub_explicit(&dataset->refs, 1, memory_order_acq_rel) != 1) {
+        return;
+    }
+    for (size_t i = 0; i < dataset->manifest->fragment_count; i++) {
+        lk_deletion_close(dataset->deletions[i]);
+    }
+    free(dataset->deletions);
+    lk_file_cache_unref(dataset->files);
+    lk_manifest_close(dataset->manifest);
+    lk_mutex_deinit(&dataset->mutex);
+    free(dataset);
+}
+
+/* -- what a version knows ---------------------------------------------------------------------------- */
+
+uint64_t lk_dataset_version(const lk_dataset *dataset)
+{
+    return dataset->manifest->version;
+}
+
+const struct ArrowSchema *lk_dataset_schema(const lk_dataset *dataset)
+{
+    return &dataset->manifest->schema->arrow;
+}
+
+uint64_t lk_dataset_row_count(const lk_dataset *dataset)
+{
+    return lk_manifest_rows(dataset->manifest);
+}
+
+const lk_manifest *lk_dataset_manifest(const lk_dataset *dataset)
+{
+    return dataset->manifest;
+}
+
+size_t lk_dataset_bytes(const lk_dataset *dataset)
+{
+    lk_dataset *self = (lk_dataset *)(uintptr_t)dataset; /* only the mutex is touched */
+    lk_mutex_lock(&self->mutex);
+    size_t deletion_bytes = self->deletion_bytes;
+    lk_mutex_unlock(&self->mutex);
+    return sizeof *dataset + lk_manifest_bytes(dataset->manifest) + lk_file_cache_bytes(self->files) +
+        deletion_bytes + dataset->manifest->fragment_count * sizeof(lk_deletion *);
+}
+
+lk_rc lk_dataset_versions(
+    const lk_lance_env *env, lk_arena *arena, uint64_t **versions, size_t *count, lk_err *err)
+{
+    lk_version *found = NULL;
+    lk_rc rc = lk_versions_list(env->store, arena, &found, count, err);
+    if (rc != LK_OK) {
+        return rc;
+    }
+    *versions = lk_arena_take(arena, *count * sizeof **versions);
+    for (size_t i = 0; i < *count; i++) {
+        (*versions)[i] = found[i].number;
+    }
+    return LK_OK;
+}
+
+lk_rc lk_dataset_property(
+    lk_dataset *dataset, lk_bytes key, lk_arena *arena, lk_bytes *value, bool *found, lk_err *err)
+{
+    lk_bytes message = {0};
+    lk_transaction transaction = {0};
+    *found = false;
+    *value = (lk_bytes){"", 0};
+    lk_rc rc = lk_manifest_transaction(dataset->env.store, dataset->manifest, arena, &message, found, err);
+    if (rc != LK_OK || !*found) {
+        return rc;
+    }
+    *found = false;
+    rc = lk_pb_transaction_decode(message, arena, &transaction, err);
+    for (size_t i = 0; i < transaction.property_count && rc == LK_OK && !*found; i++) {
+        *found = lk_bytes_equal(transaction.properties[i].key, key);
+        *value = *found ? transaction.properties[i].value : *value;
+    }
+    return rc;
+}
+
+/* -- where rows lie ---------------------------------------------------------------------------------- */
+
+lk_rc lk_dataset_file(lk_dataset *dataset, size_t fragment, size_t file, lk_file_reader **out, lk_err *err)
+{
+    lk_arena arena = {0};
+    const lk_fragment *in = &dataset->manifest->fragments[fragment];
+    const lk_data_file *data_file = &in->files[file];
+    if (data_file->base != NULL) {
+        lk_rc refused = lk_fail(err, LK_E_UNSUPPORTED_FORMAT, "data file %.*s lies in %.*s",
+            LK_FMT(data_file->path), LK_FMT(data_file->base->path));
+        lk_detail(err, "this build cannot read a shallow clone whose rows lie in another table");
+        return refused;
+    }
+    lk_rc rc = lk_file_cache_open(
+        dataset->files, lk_data_file_key(data_file, &arena), data_file->size_bytes, out, err);
+    if (rc == LK_OK && lk_file_reader_rows(*out) != in->physical_rows) {
+        rc = lk_fail(err, LK_E_CORRUPT_FILE, "data file %.*s has %" PRIu64 " rows, its fragment %" PRIu64,
+            LK_FMT(data_file->path), lk_file_reader_rows(*out), in->physical_rows);
+        lk_file_reader_unref(*out);
+        *out = NULL;
+    }
+    lk_arena_close(&arena);
+    return rc;
+}
+
+static lk_rc leaf_source(
+    lk_dataset *dataset, size_t fragment, const lk_lance_field *field, lk_field_source *out, lk_err *err)
+{
+    size_t file = 0;
+    int32_t column = -1;
+    if (!lk_fragment_find(&dataset->manifest->fragments[fragment], field->id, &file, &column)) {
+        return LK_OK; /* file stays NULL: all null */
+    }
+    if (column < 0) {
+        return lk_fail(err, LK_E_CORRUPT_FILE, "field %d is listed without a column", field->id);
+    }
+    lk_rc rc = lk_dataset_file(dataset, fragment, file, &out->file, err);
+    if (rc == LK_OK && (size_t)column >= lk_file_reader_column_count(out->file)) {
+        rc = lk_fail(err, LK_E_CORRUPT_FILE, "field %d is in column %d of %zu", field->id, column,
+            lk_file_reader_column_count(out->file));
+    }
+    out->column = (size_t)column;
+    return rc;
+}
+
+static lk_rc fill_source(lk_dataset *dataset, size_t fragment, size_t field_index, lk_arena *arena,
+    lk_field_source *out, lk_err *err)
+{
+    const lk_lance_field *fields = dataset->manifest->schema->fields, *field = &fields[field_index];
+    *out = (lk_field_source){.field = field->arrow};
+    if (field->leaf) {
+        return leaf_source(dataset, fragment, field, out, err);
+    }
+    size_t count = (size_t)field->arrow->n_children, child = field_index + 1;
+    out->children = lk_arena_take(arena, count * sizeof *out->children);
+    for (; out->child_count < count; child = fields[child].end) {
+        lk_rc rc = fill_source(dataset, fragment, child, arena, &out->children[out->child_count++], err);
+        if (rc != LK_OK) {
+            return rc;
+        }
+    }
+    return LK_OK;
+}
+
+lk_rc lk_dataset_source(lk_dataset *dataset, size_t fragment, size_t field, lk_arena *arena, lk_field_source *out,
+    lk_err *err)
+{
+    lk_rc rc = fill_source(dataset, fragment, field, arena, out, err);
+    if (rc != LK_OK) {
+        lk_dataset_source_close(out);
+        lk_context(err, "fragment %" PRIu64, dataset->manifest->fragments[fragment].id);
+    }
+    return rc;
+}
+
+void lk_dataset_source_close(lk_field_source *source)
+{
+    for (size_t i = 0; i < source->child_count; i++) {
+        lk_dataset_source_close(&source->children[i]);
+    }
+    lk_file_reader_unref(source->file);
+    *source = (lk_field_source){0};
+}
+
+lk_rc lk_dataset_deletion(lk_dataset *dataset, size_t fragment, const lk_deletion **out, lk_err *err)
+{
+    const lk_fragment *in = &dataset->manifest->fragments[fragment];
+    lk_deletion *read = NULL;
+    *out = NULL;
+    if (in->deletion.kind == LK_DELETION_NONE) {
+        return LK_OK;
+    }
+    lk_mutex_lock(&dataset->mutex);
+    *out = dataset->deletions[fragment];
+    lk_mutex_unlock(&dataset->mutex);
+    if (*out != NULL) {
+        return LK_OK;
+    }
+    if (in->deletion.base != NULL) {
+        return lk_fail(err, LK_E_UNSUPPORTED_FORMAT, "a deletion file lies in %.*s", LK_FMT(in->deletion.base->path));
+    }
+    lk_rc rc = lk_deletion_read(dataset->env.store, in, &read, err);
+    if (rc != LK_OK) {
+        return rc;
+    }
+    lk_mutex_lock(&dataset->mutex);
+    if (dataset->deletions[fragment] == NULL) { /* nobody was faster */
+        dataset->deletions[fragment] = read;
+        dataset->deletion_bytes += lk_deletion_bytes(read);
+        read = NULL;
+    }
+    *out = dataset->deletions[fragment];
+    lk_mutex_unlock(&dataset->mutex);
+    lk_deletion_close(read);
+    return LK_OK;
+}

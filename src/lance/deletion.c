@@ -1,0 +1,321 @@
+/*
+ * deletion.c - see deletion.h. Both kinds end in one bitmap over the fragment's rows. The Roaring reader is
+ * ours because these bytes come from outside: every count is checked against what is there, and a value is
+ * checked against the fragment before it is set.
+ */
+#include "lance/deletion.h"
+
+#include "arrow/ipc.h"
+#include "base/limits.h"
+
+#include <inttypes.h>
+#include <stdlib.h>
+
+struct lk_deletion {
+    uint64_t  rows;  /* of the fragment */
+    uint64_t  count; /* bits set */
+    uint64_t *words;
+};
+
+static lk_rc corrupt(lk_err *err, const char *what)
+{
+    return lk_fail(err, LK_E_CORRUPT_FILE, "%s", what);
+}
+
+static lk_rc add(lk_deletion *deletion, uint64_t row, lk_err *err)
+{
+    if (row >= deletion->rows) {
+        return lk_fail(err, LK_E_CORRUPT_FILE, "row %" PRIu64 " of %" PRIu64, row, deletion->rows);
+    }
+    uint64_t bit = UINT64_C(1) << (row % 64);
+    if ((deletion->words[row / 64] & bit) != 0) { /* also bounds the work: no row is added twice */
+        return lk_fail(err, LK_E_CORRUPT_FILE, "row %" PRIu64 " is given twice", row);
+    }
+    deletion->words[row / 64] |= bit;
+    deletion->count++;
+    return LK_OK;
+}
+
+/* -- Arrow file -------------------------------------------------------------------------------------- */
+
+static lk_rc add_batch(lk_deletion *deletion, const struct ArrowArray *batch, lk_err *err)
+{
+    const struct ArrowArray *column = batch->children[0];
+    if (column->null_count != 0 && column->buffers[0] != NULL) {
+        return corrupt(err, "a null among the deleted rows");
+    }
+    const uint32_t *values = (const uint32_t *)column->buffers[1] + column->offset + batch->offset;
+    for (int64_t i = 0; i < batch->length; i++) {
+        lk_rc rc = add(deletion, values[i], err);
+        if (rc != LK_OK) {
+            return rc;
+        }
+    }
+    return LK_OK;
+}
+
+static lk_rc add_arrow(lk_deletion *deletion, lk_bytes file, lk_err *err)
+{
+    lk_batches *batches = NULL;
+    lk_rc rc = lk_ipc_open(lk_ipc_source_bytes(file), NULL, &batches, err);
+    if (rc == LK_OK &&
+        (batches->schema.n_children != 1 || strcmp(batches->schema.children[0]->format, "I") != 0 ||
+            batches->schema.children[0]->dictionary != NULL)) {
+        rc = corrupt(err, "not one column of uint32");
+    }
+    bool more = rc == LK_OK;
+    while (more) {
+        struct ArrowArray batch = {0};
+        rc = lk_batches_next(batches, &batch, err);
+        more = rc == LK_OK && batch.release != NULL;
+        if (more) {
+            rc = add_batch(deletion, &batch, err);
+            lk_array_release(&batch);
+            more = rc == LK_OK;
+        }
+    }
+    lk_batches_close(batches);
+    return rc;
+}
+
+/* -- Roaring bitmap, portable form (RoaringFormatSpec) ------------------------------------------------ */
+
+enum {
+    COOKIE_NO_RUNS = 12346,
+    COOKIE_RUNS = 12347,
+    NO_OFFSETS_BELOW = 4, /* with runs, fewer containers than this have no table of offsets */
+    ARRAY_VALUES_MAX = 4096,
+    BITSET_BYTES = 8192
+};
+
+static bool take(lk_bytes *rest, size_t size, const char **out)
+{
+    if (size > rest->size) {
+        return false;
+    }
+    *out = rest->data;
+    rest->data += size;
+    rest->size -= size;
+    return true;
+}
+
+static lk_rc add_runs(lk_deletion *deletion, lk_bytes *rest, uint64_t high, lk_err *err)
+{
+    const char *at = NULL;
+    if (!take(rest, 2, &at)) {
+        return corrupt(err, "the bitmap is cut short");
+    }
+    size_t runs = lk_load_u16(at);
+    if (!take(rest, runs * 4, &at)) {
+        return corrupt(err, "the bitmap is cut short");
+    }
+    for (size_t run = 0; run < runs; run++) {
+        uint64_t first = lk_load_u16(at + run * 4), more = lk_load_u16(at + run * 4 + 2);
+        if (first + more > UINT16_MAX) {
+            return corrupt(err, "a run leaves its container");
+        }
+        for (uint64_t low = first; low <= first + more; low++) {
+            lk_rc rc = add(deletion, high | low, err);
+            if (rc != LK_OK) {
+                return rc;
+            }
+        }
+    }
+    return LK_OK;
+}
+
+static lk_rc add_array(lk_deletion *deletion, const char *at, size_t count, uint64_t high, lk_err *err)
+{
+    for (size_t i = 0; i < count; i++) {
+        lk_rc rc = add(deletion, high | lk_load_u16(at + i * 2), err);
+        if (rc != LK_OK) {
+            return rc;
+        }
+    }
+    return LK_OK;
+}
+
+static lk_rc add_bitset(lk_deletion *deletion, const char *at, uint64_t high, lk_err *err)
+{
+    for (size_t w = 0; w < BITSET_BYTES / 8; w++) {
+        for (uint64_t word = lk_load_u64(at + w * 8); word != 0; word &= word - 1) {
+            lk_rc rc = add(deletion, high | (w * 64 + (uint64_t)__builtin_ctzll(word)), err);
+            if (rc != LK_OK) {
+                return rc;
+            }
+        }
+    }
+    return LK_OK;
+}
+
+static lk_rc add_container(lk_deletion *deletion, lk_bytes *rest, const char *header, bool is_run, lk_err *err)
+{
+    uint64_t high = (uint64_t)lk_load_u16(header) << 16;
+    size_t count = (size_t)lk_load_u16(header + 2) + 1;
+    const char *at = NULL;
+    if (is_run) {
+        return add_runs(deletion, rest, high, err);
+    }
+    bool is_array = count <= ARRAY_VALUES_MAX;
+    if (!take(rest, is_array ? count * 2 : (size_t)BITSET_BYTES, &at)) {
+        return corrupt(err, "the bitmap is cut short");
+    }
+    return is_array ? add_array(deletion, at, count, high, err) : add_bitset(deletion, at, high, err);
+}
+
+static lk_rc add_roaring(lk_deletion *deletion, lk_bytes rest, lk_err *err)
+{
+    const char *at = NULL, *run_flags = NULL, *headers = NULL;
+    size_t containers = 0;
+    if (!take(&rest, 4, &at)) {
+        return corrupt(err, "the bitmap is cut short");
+    }
+    uint32_t cookie = lk_load_u32(at);
+    if ((cookie & 0xffff) == COOKIE_RUNS) {
+        containers = (cookie >> 16) + 1;
+        if (!take(&rest, (containers + 7) / 8, &run_flags)) {
+            return corrupt(err, "the bitmap is cut short");
+        }
+    } else if (cookie == COOKIE_NO_RUNS && take(&rest, 4, &at)) {
+        containers = lk_load_u32(at);
+    } else {
+        return corrupt(err, "not a Roaring bitmap");
+    }
+    if (containers > 1 << 16 || !take(&rest, containers * 4, &headers)) {
+        return corrupt(err, "the bitmap is cut short");
+    }
+    bool has_offsets = run_flags == NULL || containers >= NO_OFFSETS_BELOW;
+    if (has_offsets && !take(&rest, containers * 4, &at)) {
+        return corrupt(err, "the bitmap is cut short");
+    }
+    for (size_t index = 0; index < containers; index++) {
+        bool is_run = run_flags != NULL && ((uint8_t)run_flags[index / 8] >> (index % 8) & 1) != 0;
+        lk_rc rc = add_container(deletion, &rest, headers + index * 4, is_run, err);
+        if (rc != LK_OK) {
+            return rc;
+        }
+    }
+    return LK_OK;
+}
+
+/* -- reading ----------------------------------------------------------------------------------------- */
+
+static lk_rc load(lk_store *store, lk_bytes key, lk_buf *out, lk_err *err)
+{
+    lk_store_reader *reader = NULL;
+    uint64_t size = 0;
+    lk_rc rc = lk_store_open_object(store, key, &reader, &size, err);
+    if (rc == LK_OK && size > LK_DELETION_BYTES_MAX) {
+        rc = lk_fail(err, LK_E_LIMIT, "a deletion file of %" PRIu64 " bytes", size);
+    }
+    if (rc == LK_OK && size > 0) {
+        lk_buf_append_zeros(out, (size_t)size);
+        lk_store_range range = {0, (size_t)size, out->data};
+        rc = lk_store_read(reader, &range, 1, err);
+    }
+    lk_store_reader_close(reader);
+    return rc;
+}
+
+lk_rc lk_deletion_parse(
+    lk_deletion_kind kind, lk_bytes file, uint64_t rows, uint64_t count, lk_deletion **out, lk_err *err)
+{
+    lk_deletion *deletion = calloc(1, sizeof *deletion);
+    LK_ASSERT(deletion != NULL && rows <= UINT32_MAX);
+    deletion->rows = rows;
+    deletion->words = calloc((size_t)rows / 64 + 1, sizeof *deletion->words);
+    lk_rc rc = deletion->words == NULL ? lk_fail(err, LK_E_LIMIT, "no memory for %" PRIu64 " rows", rows)
+        : kind == LK_DELETION_BITMAP   ? add_roaring(deletion, file, err)
+                                       : add_arrow(deletion, file, err);
+    if (rc == LK_OK && deletion->count != count) {
+        rc = lk_fail(err, LK_E_CORRUPT_FILE, "%" PRIu64 " rows, the manifest says %" PRIu64, deletion->count, count);
+    }
+    if (rc != LK_OK) {
+        lk_deletion_close(deletion);
+        return rc;
+    }
+    *out = deletion;
+    return LK_OK;
+}
+
+lk_rc lk_deletion_read(lk_store *store, const lk_fragment *fragment, lk_deletion **out, lk_err *err)
+{
+    lk_arena arena = {0};
+    lk_buf file = {0};
+    const lk_deletion_file *in = &fragment->deletion;
+    lk_bytes key = lk_arena_format(&arena, "_deletions/%" PRIu64 "-%" PRIu64 "-%" PRIu64 ".%s", fragment->id,
+        in->read_version, in->id, in->kind == LK_DELETION_ARRAY ? "arrow" : "bin");
+
+    lk_rc rc = load(store, key, &file, err);
+    if (rc == LK_OK) {
+        rc = lk_deletion_parse(in->kind, lk_buf_view(&file), fragment->physical_rows, in->count, out, err);
+    }
+    if (rc != LK_OK) {
+        lk_context(err, "deletion file %.*s", LK_FMT(key));
+    }
+    lk_buf_deinit(&file);
+    lk_arena_close(&arena);
+    return rc;
+}
+
+void lk_deletion_close(lk_deletion *deletion)
+{
+    if (deletion != NULL) {
+        free(deletion->words);
+        free(deletion);
+    }
+}
+
+uint64_t lk_deletion_count(const lk_deletion *deletion)
+{
+    return deletion->count;
+}
+
+size_t lk_deletion_bytes(const lk_deletion *deletion)
+{
+    return sizeof *deletion + ((size_t)deletion->rows / 64 + 1) * sizeof *deletion->words;
+}
+
+/* -- asking ------------------------------------------------------------------------------------------ */
+
+/* The bits of word `index` that lie in [first, end). */
+static uint64_t word_in_range(const lk_deletion *deletion, uint64_t index, uint64_t first, uint64_t end)
+{
+    uint64_t word = deletion->words[index];
+    if (index == first / 64) {
+        word &= UINT64_MAX << (first % 64);
+    }
+    if (index == end / 64) {
+        word &= (UINT64_C(1) << (end % 64)) - 1;
+    }
+    return word;
+}
+
+uint64_t lk_deletion_count_range(const lk_deletion *deletion, uint64_t first, uint64_t count)
+{
+    uint64_t found = 0;
+    if (deletion == NULL || count == 0) {
+        return 0;
+    }
+    LK_ASSERT(first <= deletion->rows && count <= deletion->rows - first);
+    for (uint64_t index = first / 64; index <= (first + count) / 64; index++) {
+        found += (uint64_t)__builtin_popcountll(word_in_range(deletion, index, first, first + count));
+    }
+    return found;
+}
+
+uint64_t lk_deletion_clear(const lk_deletion *deletion, uint64_t first, uint64_t count, uint8_t *live)
+{
+    uint64_t cleared = 0;
+    if (deletion == NULL || count == 0) {
+        return 0;
+    }
+    LK_ASSERT(first <= deletion->rows && count <= deletion->rows - first);
+    for (uint64_t index = first / 64; index <= (first + count) / 64; index++) {
+        for (uint64_t word = word_in_range(deletion, index, first, first + count); word != 0; word &= word - 1) {
+            live[index * 64 + (uint64_t)__builtin_ctzll(word) - first] = 0;
+            cleared++;
+        }
+    }
+    return cleared;
+}
