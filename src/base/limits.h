@@ -57,10 +57,11 @@ _Static_assert(LK_LEASE_RENEW_MS * 2 <= LK_LEASE_TTL_MS, "one renewal may be mis
 #define LK_IPC_BODY_BYTES_MAX (2ULL * 1024 * 1024 * 1024)
 #define LK_IPC_DICTIONARIES_MAX 1024
 
-/* The catalog cache: how old an answer may be before it is asked again, how old a directory may be while
- * a refresh runs behind it, how long and for how many names absence is remembered. */
-#define LK_CATALOG_FRESH_MS 5000
-#define LK_CATALOG_STALE_MS 60000
+/* The catalog cache: from when a directory is refreshed behind its readers, from when an answer is stale,
+ * how often an authority that failed is tried, how long and for how many names absence is remembered. */
+#define LK_CATALOG_FRESH_MS 2500
+#define LK_CATALOG_STALE_MS 5000
+#define LK_CATALOG_RETRY_MS 1000
 #define LK_CATALOG_ABSENT_MS 1000
 #define LK_CATALOG_ABSENT_MAX 10000
 _Static_assert(LK_CATALOG_FRESH_MS < LK_CATALOG_STALE_MS, "stale begins after fresh");
