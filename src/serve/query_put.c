@@ -1,0 +1,307 @@
+/*
+ * query_put.c - DoPut: appends that the client named (lake.file.Append) and ingests (CommandStatementIngest).
+ *
+ * A named append is one operation: its stream, bounded by LAKE_APPEND_MAX_STREAM_BYTES, is held in memory until its
+ * digest is known to be right. An ingest has any length and is held an operation at a time.
+ */
+#include "base/json.h"
+#include "base/limits.h"
+#include "flight/stream.h"
+#include "query/forward.h"
+#include "query/ingest.h"
+#include "serve/query_service_priv.h"
+
+#include <inttypes.h>
+#include <stdlib.h>
+
+#define APPEND_TYPE "type.googleapis.com/lake.file.Append"
+
+static lk_rc reply(lk_grpc_call *call, lk_bytes app_metadata, lk_err *err)
+{
+    lk_buf message = {0};
+    lk_flight_put_result_write(&(lk_flight_put_result){app_metadata}, &message);
+    lk_rc rc = lk_grpc_call_write_bytes(call, lk_buf_view(&message), err);
+    lk_buf_deinit(&message);
+    return rc;
+}
+
+/* -- ingest ------------------------------------------------------------------------------------------ */
+static lk_rc ingest_refused(lk_err *err, lk_rc rc, const char *why)
+{
+    rc = lk_fail(err, rc, "ingest: %s", why);
+    lk_detail(err, "%s", why);
+    return rc;
+}
+
+static lk_rc ingest_mode(const lk_sql_ingest *command, lk_ingest *out, lk_err *err)
+{
+    switch (command->table_definition.if_exists) {
+    case LK_SQL_IF_EXISTS_REPLACE:
+        return ingest_refused(err, LK_E_UNIMPLEMENTED, "replace is not supported; drop the table first, then create it");
+    case LK_SQL_IF_EXISTS_FAIL:
+        out->if_exists = LK_IF_EXISTS_FAIL;
+        break;
+    default:
+        out->if_exists = LK_IF_EXISTS_APPEND;
+        break;
+    }
+    bool create = command->table_definition.if_absent == LK_SQL_IF_ABSENT_CREATE;
+    out->if_absent = create ? LK_IF_ABSENT_CREATE : LK_IF_ABSENT_FAIL;
+    return LK_OK;
+}
+
+static lk_rc ingest_options(const lk_sql_ingest *command, lk_ingest *out, lk_err *err)
+{
+    for (size_t i = 0; i < command->option_count; i++) {
+        if (lk_bytes_equal(command->options[i].key, LK_LITERAL("lake.operation_id"))) {
+            out->operation_id = command->options[i].value;
+        }
+    }
+    if (command->temporary) {
+        return ingest_refused(err, LK_E_UNIMPLEMENTED, "temporary tables are not supported");
+    }
+    if (command->transaction_id.size > 0) {
+        return ingest_refused(err, LK_E_INVALID_REQUEST, "there are no transactions; leave transaction_id empty");
+    }
+    if (command->catalog.size > 0 && !lk_bytes_equal(command->catalog, LK_LITERAL("lake"))) {
+        return lk_fail(err, LK_E_DENIED, "another catalog");
+    }
+    return LK_OK;
+}
+
+/* ADBC sends schema and table apart; a table "ns.t" without a schema means the same. */
+static lk_rc ingest_table(const lk_sql_ingest *command, lk_ingest *out, lk_err *err)
+{
+    if (command->schema.size > 0) {
+        out->table = (lk_table_ref){command->schema, command->table};
+        return lk_table_ref_check(out->table, err);
+    }
+    lk_rc rc = lk_table_ref_parse(command->table, &out->table, err);
+    if (rc != LK_OK) {
+        lk_detail(err, "name the table ns.table, or its namespace by db_schema_name");
+    }
+    return rc;
+}
+
+/* The operation id may also come as call metadata, for clients that cannot set ingest options. */
+static void operation_header(lk_grpc_call *call, lk_ingest *out)
+{
+    lk_bytes value = {0};
+    if (out->operation_id.size == 0 && lk_grpc_call_header(call, "lake-operation-id", &value)) {
+        out->operation_id = value;
+    }
+}
+
+static lk_rc ingest(
+    lk_query_service *service, lk_grpc_call *call, lk_flight_reader *reader, const lk_sql_ingest *command, lk_err *err)
+{
+    lk_ingest request = {0};
+    lk_ingested done = {0};
+    lk_batches *rows = NULL;
+    lk_rc rc = ingest_mode(command, &request, err);
+    if (rc == LK_OK) {
+        rc = ingest_options(command, &request, err);
+    }
+    if (rc == LK_OK) {
+        rc = ingest_table(command, &request, err);
+    }
+    if (rc == LK_OK) {
+        rc = lk_flight_reader_batches(reader, &rows, err);
+    }
+    if (rc == LK_OK) {
+        operation_header(call, &request);
+        request.cancel = lk_grpc_call_cancel(call);
+        rc = lk_ingest_run(lk_query_authority(service->query), lk_query_caller(call), &request, rows, &done, err);
+        lk_grpc_call_add_trailer(call, "lake-operation-id", lk_bytes_of(done.operation_id));
+    }
+    lk_batches_close(rows);
+    if (rc == LK_OK) {
+        lk_buf result = {0};
+        lk_sql_update_result_write(&(lk_sql_update_result){(int64_t)done.rows}, &result);
+        rc = reply(call, lk_buf_view(&result), err);
+        lk_buf_deinit(&result);
+    }
+    return rc;
+}
+
+/* -- named append ------------------------------------------------------------------------------------- */
+typedef struct held { /* batches already received, streamed once more */
+    lk_batches         base;
+    struct ArrowArray *arrays;
+    size_t             count, capacity, next;
+} held;
+
+static lk_rc held_next(lk_batches *batches, struct ArrowArray *out, lk_err *err)
+{
+    (void)err;
+    held *self = (held *)batches;
+    *out = (struct ArrowArray){0};
+    if (self->next < self->count) {
+        lk_array_move(&self->arrays[self->next++], out);
+    }
+    return LK_OK;
+}
+
+static void held_deinit(held *self)
+{
+    for (size_t i = 0; i < self->count; i++) {
+        lk_array_release(&self->arrays[i]);
+    }
+    free(self->arrays);
+    lk_schema_release(&self->base.schema);
+}
+
+static void hold(held *self, struct ArrowArray *batch)
+{
+    if (self->count == self->capacity) {
+        self->capacity = self->capacity > 0 ? self->capacity * 2 : 16;
+        self->arrays = realloc(self->arrays, self->capacity * sizeof *self->arrays);
+        LK_ASSERT(self->arrays != NULL);
+    }
+    lk_array_move(batch, &self->arrays[self->count++]);
+}
+
+static lk_rc receive_all(lk_flight_reader *reader, held *out, lk_err *err)
+{
+    lk_batches *rows = NULL;
+    lk_rc rc = lk_flight_reader_batches(reader, &rows, err);
+    if (rc == LK_OK) {
+        rc = lk_schema_copy(&rows->schema, &out->base.schema, err);
+    }
+    bool more = true;
+    while (rc == LK_OK && more) {
+        struct ArrowArray batch = {0};
+        rc = lk_batches_next(rows, &batch, err);
+        more = batch.release != NULL;
+        if (rc == LK_OK && more) {
+            hold(out, &batch);
+        }
+    }
+    lk_batches_close(rows);
+    if (rc == LK_OK && out->count == 0) {
+        rc = lk_fail(err, LK_E_INVALID_APPEND, "no record batch");
+        lk_detail(err, "the stream holds no rows");
+    }
+    return rc;
+}
+
+static lk_rc read_command(lk_bytes json, lk_arena *arena, lk_append_command *out, lk_err *err)
+{
+    uint64_t version = 0;
+    const lk_json_field fields[] = {
+        {.name = "version", .type = LK_JSON_U64, .target = &version},
+        {.name = "namespace", .type = LK_JSON_TEXT, .target = &out->table.ns},
+        {.name = "table", .type = LK_JSON_TEXT, .target = &out->table.name},
+        {.name = "operation_id", .type = LK_JSON_TEXT, .target = &out->operation_id},
+        {.name = "payload_sha256", .type = LK_JSON_TEXT, .target = &out->payload_sha256},
+    };
+    if (json.size > LK_APPEND_COMMAND_BYTES_MAX) {
+        return lk_fail(err, LK_E_INVALID_APPEND, "command of %zu bytes", json.size);
+    }
+    lk_rc rc = lk_json_read(json, fields, sizeof fields / sizeof fields[0], arena, err);
+    if (rc != LK_OK || version != 1) {
+        lk_rc invalid = rc == LK_OK ? lk_fail(err, LK_E_INVALID_APPEND, "version %" PRIu64, version) : LK_E_INVALID_APPEND;
+        err->rc = invalid;
+        return invalid;
+    }
+    rc = lk_operation_id_parse(out->operation_id, arena, &out->operation_id, err);
+    return rc == LK_OK ? lk_payload_digest_check(out->payload_sha256, err) : rc;
+}
+
+static lk_rc check_digest(lk_flight_reader *reader, const lk_append_command *command, lk_err *err)
+{
+    char digest[LK_SHA256_HEX_SIZE + 1];
+    lk_flight_reader_digest(reader, digest);
+    if (lk_bytes_equal(lk_bytes_of(digest), command->payload_sha256)) {
+        return LK_OK;
+    }
+    return lk_fail(err, LK_E_DIGEST_MISMATCH, "payload has %s", digest);
+}
+
+static lk_rc append(
+    lk_query_service *service, lk_grpc_call *call, lk_flight_reader *reader, lk_bytes json, lk_err *err)
+{
+    lk_append_command command = {0};
+    lk_authority *authority = lk_query_authority(service->query);
+    const lk_principal *who = lk_query_caller(call);
+    held rows = {.base = {.next = held_next}};
+    uint64_t version = 0;
+
+    lk_rc rc = read_command(json, lk_grpc_call_arena(call), &command, err);
+    if (rc == LK_OK) {
+        rc = lk_table_ref_check(command.table, err);
+    }
+    if (rc == LK_OK && !lk_principal_may_use(who, command.table.ns)) {
+        rc = lk_fail(err, LK_E_DENIED, "namespace not granted");
+    }
+    if (rc == LK_OK) {
+        rc = receive_all(reader, &rows, err);
+    }
+    if (rc == LK_OK) {
+        rc = check_digest(reader, &command, err);
+    }
+    if (rc == LK_OK) {
+        rc = authority->ops->append(authority, who, &command, &rows.base, lk_grpc_call_cancel(call), &version, err);
+    }
+    held_deinit(&rows);
+    if (rc == LK_OK) {
+        lk_bytes text = lk_arena_format(lk_grpc_call_arena(call), "%" PRIu64, version);
+        rc = reply(call, text, err);
+    }
+    return rc;
+}
+
+/* -- dispatch ----------------------------------------------------------------------------------------- */
+static bool is_named_append(const lk_sql_command *command)
+{
+    return command->kind == LK_SQL_OTHER && lk_bytes_equal(command->type_url, LK_LITERAL(APPEND_TYPE));
+}
+
+static lk_rc dispatch(lk_query_service *service, lk_grpc_call *call, lk_flight_reader *reader, const lk_sql_command *command,
+    lk_err *err)
+{
+    switch ((int)command->kind) {
+    case LK_SQL_STATEMENT_INGEST:
+        return ingest(service, call, reader, &command->ingest, err);
+    case LK_SQL_STATEMENT_UPDATE:
+    case LK_SQL_PREPARED_UPDATE:
+        return lk_fail(err, LK_E_DML, "update command");
+    case LK_SQL_PREPARED_QUERY:
+        return ingest_refused(err, LK_E_INVALID_REQUEST, "parameters are not supported; write the values into the text");
+    case LK_SQL_OTHER:
+        if (is_named_append(command)) {
+            return append(service, call, reader, command->value, err);
+        }
+        break;
+    default:
+        break;
+    }
+    lk_rc rc = lk_fail(err, LK_E_INVALID_REQUEST, "put command %s", lk_sql_kind_name(command->kind));
+    lk_detail(err, "DoPut takes CommandStatementIngest or lake.file.Append");
+    return rc;
+}
+
+lk_rc lk_query_do_put(lk_grpc_call *call, void *context, lk_err *err)
+{
+    lk_query_service *service = context;
+    lk_flight_reader *reader = NULL;
+    lk_sql_command command = {0};
+    bool present = false;
+    const lk_flight_reader_options options = {.budget = service->budget, .decode_dictionaries = true, .digest = true};
+    lk_rc rc = lk_flight_reader_open(&reader, lk_flight_of_call(call), &options, &present, err);
+    const lk_flight_descriptor *descriptor = rc == LK_OK && present ? lk_flight_reader_descriptor(reader) : NULL;
+    if (rc == LK_OK && (descriptor == NULL || descriptor->type != LK_FLIGHT_DESCRIPTOR_CMD)) {
+        rc = ingest_refused(err, LK_E_INVALID_REQUEST, "the first message must carry a descriptor with a command");
+    }
+    if (rc == LK_OK) {
+        rc = lk_sql_command_read(descriptor->cmd, lk_grpc_call_arena(call), &command, err);
+    }
+    if (rc == LK_OK && is_named_append(&command)) {
+        lk_flight_reader_limit(reader, service->config->append_max_stream_bytes, true);
+    }
+    if (rc == LK_OK) {
+        rc = dispatch(service, call, reader, &command, err);
+    }
+    lk_flight_reader_close(reader);
+    return rc;
+}
