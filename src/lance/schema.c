@@ -231,6 +231,7 @@ static lk_rc describe(const lk_field_record *record, struct ArrowSchema *node, b
 {
     lk_arena arena = {0};
     ArrowSchemaInit(node);
+    node->flags = 0; /* it starts nullable */
     lk_rc rc = lk_logical_type_parse(record->logical_type, node, has_fields, err);
     if (rc == LK_OK && memchr(record->name.data, '\0', record->name.size) != NULL) {
         rc = lk_fail(err, LK_E_CORRUPT_FILE, "a column name holds a NUL");
