@@ -11,6 +11,7 @@ set -euo pipefail
 cd "$(dirname "$0")/.."
 root=$PWD
 cache=${LAKE_DEPS_DIR:-${XDG_CACHE_HOME:-$HOME/.cache}/lake-deps}
+log=$cache/deps.log
 python=/usr/bin/python3
 duckdb=duckdb-2.0.0
 nanoarrow=nanoarrow-0.9.0
@@ -27,11 +28,13 @@ test_packages=(openjdk-17-jdk-headless)
 say() { echo "deps: $*" >&2; }
 die() { echo "deps: error: $*" >&2; exit 1; }
 
-retry() { # retry COMMAND...: three tries, for flaky networks
+retry() { # retry COMMAND...: three tries, for flaky networks; what it prints goes to the log
     local try
+    : >"$log"
     for try in 1 2 3; do
-        "$@" && return 0
-        say "try $try of 3 failed: $1 $2"
+        "$@" </dev/null >>"$log" 2>&1 && return 0
+        tail -5 "$log" >&2
+        say "try $try of 3 failed: $1 $2 (all of it in $log)"
         sleep $((try * 3))
     done
     return 1
@@ -57,7 +60,7 @@ apt() { # apt ARGUMENTS...
         sudo=(sudo)
     fi
     "${sudo[@]}" env DEBIAN_FRONTEND=noninteractive apt-get -q -y -o Acquire::Retries=3 \
-        -o DPkg::Lock::Timeout=600 -o Dpkg::Use-Pty=0 "$@" </dev/null >>"$log" 2>&1
+        -o DPkg::Lock::Timeout=600 -o Dpkg::Use-Pty=0 "$@"
 }
 
 install_packages() { # install_packages NAME...
@@ -69,13 +72,9 @@ install_packages() { # install_packages NAME...
         die "libupb-dev conflicts with libgrpc-dev; run: apt-get remove libupb-dev"
     fi
     say "installing ${#missing[@]} Debian packages: ${missing[*]}"
-    local log=$cache/apt.log
-    : >"$log"
-    retry apt update || { tail -5 "$log" >&2; die "apt-get update failed; see $log"; }
-    retry apt install --no-install-recommends "${missing[@]}" || {
-        tail -15 "$log" >&2
-        die "apt-get install failed; see $log, mend it, and run tools/deps.sh again"
-    }
+    retry apt update || die "apt-get update failed; check the network and run this again"
+    retry apt install --no-install-recommends "${missing[@]}" ||
+        die "apt-get install failed; mend what it says and run this again"
 }
 
 # --- pinned downloads ----------------------------------------------------------------------------
@@ -94,12 +93,12 @@ matches() { # matches FILE NAME: is FILE what tools/deps.lock says NAME is?
 from_maven() { # from_maven COORDINATES DIRECTORY
     command -v mvn >/dev/null || die "mvn is missing; run: apt-get install maven"
     mvn -q -B -U -Dstyle.color=never -Dmaven.repo.local="$work/m2" dependency:copy -Dartifact="$1" \
-        -DoutputDirectory="$2" </dev/null
+        -DoutputDirectory="$2"
 }
 
 from_pypi() { # from_pypi NAME==VERSION DIRECTORY: the source archive
     "$python" -m pip download -q --disable-pip-version-check --no-deps \
-        --no-binary "${1%%==*}" "$1" -d "$2" </dev/null
+        --no-binary "${1%%==*}" "$1" -d "$2"
 }
 
 download() { # download FILE CLIENT WHAT: leaves FILE, verified, in the cache's downloads
@@ -166,7 +165,7 @@ get_venv() { # get_venv NAME: a Python environment with exactly tools/requiremen
         rm -rf "$venv"
         "$python" -m venv "$venv"
         retry "$venv/bin/python" -m pip install -q --disable-pip-version-check --no-deps --require-hashes \
-            -r "$list" </dev/null || die "pip could not install $list; check the network and run this again"
+            -r "$list" || die "pip could not install $list; check the network and run this again"
         touch "$venv/complete"
     fi
     link "$venv" "venv-$name"
