@@ -21,6 +21,9 @@
 #define LK_LEASE_TTL_MS 10000
 #define LK_LEASE_RENEW_MS 5000
 #define LK_LEASE_CAMPAIGN_TIMEOUT_MS 4000
+/* How often a follower looks whether the lease is free, and a node that failed or lost tries again. */
+#define LK_LEASE_WATCH_MS 1000
+#define LK_LEASE_RETRY_MS 200
 _Static_assert(LK_LEASE_CAMPAIGN_TIMEOUT_MS * 2 < LK_LEASE_TTL_MS, "a campaign must end well inside its lease");
 _Static_assert(LK_LEASE_RENEW_MS * 2 <= LK_LEASE_TTL_MS, "one renewal may be missed");
 
