@@ -29,8 +29,8 @@ typedef struct change {
     const lk_write_options *options;
     const lk_lance_schema  *schema;
     lk_arena                arena;
-    lk_file_writer         *writer; /* the file being written, or NULL */
-    lk_buf                  keys;   /* of lk_bytes: every data file begun */
+    lk_file_writer         *writer;    /* the file being written, or NULL */
+    lk_buf                  keys;      /* of lk_bytes: every data file begun */
     lk_buf                  fragments; /* of lk_fragment: every data file finished; ids are set at commit */
     int64_t                 row_count;
     lk_bytes                transaction_name; /* below _transactions/; "": only inline */
@@ -78,7 +78,7 @@ static lk_bytes data_file_name(change *c)
 {
     enum { BINARY_BYTES = 3, SIZE = 16 };
     uint8_t id[SIZE];
-    lk_buf name = {0};
+    lk_buf  name = {0};
     c->env->random->fill(c->env->random, id, sizeof id);
     for (unsigned bit = 0; bit < BINARY_BYTES * 8; bit++) {
         lk_buf_append(&name, (id[bit / 8] >> (7 - bit % 8) & 1) != 0 ? "1" : "0", 1);
@@ -103,7 +103,7 @@ static lk_rc begin_file(change *c, lk_err *err)
 static lk_bytes last_file_name(const change *c)
 {
     lk_bytes key = ((lk_bytes *)(void *)c->keys.data)[c->keys.size / sizeof(lk_bytes) - 1];
-    size_t directory = sizeof "data/" - 1;
+    size_t   directory = sizeof "data/" - 1;
     return (lk_bytes){key.data + directory, key.size - directory};
 }
 
@@ -153,7 +153,8 @@ static lk_rc write_part(change *c, lk_shared_array *batch, int64_t first, int64_
 
 static lk_rc write_batch(change *c, lk_shared_array *batch, lk_err *err)
 {
-    int64_t rows_max = c->options->max_rows_per_file == 0 ? ROWS_PER_FILE : (int64_t)c->options->max_rows_per_file;
+    int64_t rows_max =
+        c->options->max_rows_per_file == 0 ? ROWS_PER_FILE : (int64_t)c->options->max_rows_per_file;
     int64_t length = lk_shared_array_get(batch)->length;
     for (int64_t done = 0; done < length;) {
         lk_rc rc = c->writer == NULL ? begin_file(c, err) : LK_OK;
@@ -176,7 +177,7 @@ static lk_rc write_rows(change *c, lk_batches *source, lk_err *err)
 {
     for (;;) {
         struct ArrowArray batch = {0};
-        lk_rc rc = lk_batches_next(source, &batch, err);
+        lk_rc             rc = lk_batches_next(source, &batch, err);
         if (rc != LK_OK) {
             return rc;
         }
@@ -201,8 +202,8 @@ static lk_rc write_rows(change *c, lk_batches *source, lk_err *err)
 static lk_rc write_transaction(
     change *c, uint64_t read_version, const lk_lance_schema *schema, bool external, lk_err *err)
 {
-    char uuid[LK_UUID_TEXT_SIZE + 1];
-    bool created = false;
+    char              uuid[LK_UUID_TEXT_SIZE + 1];
+    bool              created = false;
     lk_metadata_pair *properties = lk_arena_take(&c->arena, c->options->property_count * sizeof *properties);
     for (size_t i = 0; i < c->options->property_count; i++) {
         properties[i] = (lk_metadata_pair){c->options->properties[i].key, c->options->properties[i].value};
@@ -222,7 +223,7 @@ static lk_rc write_transaction(
     c->transaction_name = lk_arena_format(&c->arena, "%" PRIu64 "-%s.txn", read_version, uuid);
     c->transaction_written = true; /* also when it fails: it may be there */
     lk_bytes key = lk_arena_format(&c->arena, "_transactions/%.*s", LK_FMT(c->transaction_name));
-    lk_rc rc = lk_store_put_if_absent(c->env->store, key, lk_buf_view(&c->transaction), &created, err);
+    lk_rc    rc = lk_store_put_if_absent(c->env->store, key, lk_buf_view(&c->transaction), &created, err);
     if (rc == LK_OK && !created) {
         rc = lk_fail(err, LK_E_INTERNAL, "%.*s exists already", LK_FMT(key));
     }
@@ -255,9 +256,9 @@ static lk_rc append_head(change *c, const lk_manifest *base, lk_pb_new_version *
 {
     lk_arena arena = {0};
     lk_bytes section = {0};
-    bool found = false;
-    lk_rc rc = base == NULL ? LK_OK
-                            : lk_manifest_index_section(c->env->store, base, &arena, &section, &found, err);
+    bool     found = false;
+    lk_rc    rc =
+        base == NULL ? LK_OK : lk_manifest_index_section(c->env->store, base, &arena, &section, &found, err);
     if (rc == LK_OK) {
         version->has_index_section = found;
         version->index_section_offset = object->size;
@@ -275,7 +276,7 @@ static lk_rc append_head(change *c, const lk_manifest *base, lk_pb_new_version *
 
 static lk_rc number_fragments(change *c, const lk_manifest *base, lk_pb_new_version *version, lk_err *err)
 {
-    size_t count = fragment_count(c);
+    size_t   count = fragment_count(c);
     uint64_t next = base->has_fragment_id_max ? (uint64_t)base->fragment_id_max + 1 : 0;
     if (count > UINT32_MAX - next) {
         return lk_fail(err, LK_E_LIMIT, "fragment ids of the table are used up");
@@ -294,7 +295,7 @@ static lk_rc number_fragments(change *c, const lk_manifest *base, lk_pb_new_vers
 /* The object of the version after base: base's message with our fragments. */
 static lk_rc build_next(change *c, const lk_manifest *base, lk_buf *object, lk_err *err)
 {
-    size_t position = 0;
+    size_t            position = 0;
     lk_pb_new_version version = {
         .version = base->version + 1,
         .timestamp_ms = lk_clock_wall_ms(c->env->clock),
@@ -329,7 +330,8 @@ static lk_rc commit_once(
 {
     bool won = false;
     *committed = NULL;
-    lk_rc rc = c->committer->commit(c->committer, c->env->store, version, key, lk_buf_view(object), &won, err);
+    lk_rc rc =
+        c->committer->commit(c->committer, c->env->store, version, key, lk_buf_view(object), &won, err);
     if (rc != LK_OK || !won) {
         return rc;
     }
@@ -342,9 +344,9 @@ static lk_rc commit_once(
 static lk_rc try_next(change *c, const lk_manifest *tip, lk_manifest **committed, lk_err *err)
 {
     lk_arena arena = {0};
-    lk_buf object = {0};
+    lk_buf   object = {0};
     lk_bytes key = lk_manifest_key(tip->version + 1, lk_manifest_key_naming(tip->key), &arena);
-    lk_rc rc = build_next(c, tip, &object, err);
+    lk_rc    rc = build_next(c, tip, &object, err);
     if (rc == LK_OK) {
         rc = commit_once(c, key, tip->version + 1, &object, committed, err);
     }
@@ -358,7 +360,8 @@ static lk_rc check_base(const lk_manifest *base, lk_err *err)
     lk_rc rc = lk_manifest_check_writable(base, err);
     if (rc == LK_OK && base->file_minor != FILE_MINOR) {
         rc = lk_fail(err, LK_E_UNSUPPORTED_FORMAT, "the table's files are version 2.%u", base->file_minor);
-        lk_detail(err, "the table's files are version 2.%u; this build writes 2.%d only", base->file_minor, FILE_MINOR);
+        lk_detail(err, "the table's files are version 2.%u; this build writes 2.%d only", base->file_minor,
+            FILE_MINOR);
     }
     return rc;
 }
@@ -379,7 +382,7 @@ static lk_rc commit_alone(change *c, const lk_manifest *base, lk_manifest **comm
     uint64_t checked = base->version;
     for (unsigned attempt = 0; attempt < LK_COMMIT_ATTEMPTS_MAX; attempt++) {
         lk_manifest *tip = NULL;
-        lk_rc rc = lk_rebase_append(c->env->store, base, checked, &tip, err);
+        lk_rc        rc = lk_rebase_append(c->env->store, base, checked, &tip, err);
         if (rc == LK_OK && tip != NULL) {
             checked = tip->version;
             rc = check_base(tip, err);
@@ -425,8 +428,8 @@ static lk_rc check_layouts(const lk_lance_schema *schema, lk_err *err)
 {
     for (size_t i = 0; i < schema->field_count; i++) {
         const lk_lance_field *field = &schema->fields[i];
-        lk_bytes blob = {0};
-        bool is_packed = field->leaf && field->end > i + 1;
+        lk_bytes              blob = {0};
+        bool                  is_packed = field->leaf && field->end > i + 1;
         if (is_packed || lk_schema_metadata(field->arrow, "lance-encoding:blob", &blob)) {
             lk_rc rc = lk_fail(err, LK_E_UNSUPPORTED_FORMAT, "column %s", field->arrow->name);
             lk_detail(err, "column \"%.60s\" is a %s, which this build does not write", field->arrow->name,
@@ -455,12 +458,12 @@ lk_rc lk_dataset_append(lk_dataset *base, lk_committer *committer, lk_batches *s
     const lk_write_options *options, lk_dataset **out, lk_err *err)
 {
     const lk_manifest *manifest = base->manifest;
-    lk_manifest *committed = NULL;
-    change c = {
-        .env = &base->env,
-        .committer = committer,
-        .options = options == NULL ? &no_options : options,
-        .schema = manifest->schema,
+    lk_manifest       *committed = NULL;
+    change             c = {
+                    .env = &base->env,
+                    .committer = committer,
+                    .options = options == NULL ? &no_options : options,
+                    .schema = manifest->schema,
     };
     lk_rc rc = check_append(manifest, &source->schema, err);
     if (rc == LK_OK) {
@@ -480,7 +483,8 @@ lk_rc lk_dataset_append(lk_dataset *base, lk_committer *committer, lk_batches *s
         if (!err->maybe_applied) {
             remove_leftovers(&c);
         }
-        lk_context(err, "append to version %" PRIu64 " of %.*s", manifest->version, LK_FMT(base->env.store->uri));
+        lk_context(
+            err, "append to version %" PRIu64 " of %.*s", manifest->version, LK_FMT(base->env.store->uri));
     }
     change_deinit(&c);
     return rc;
@@ -495,9 +499,9 @@ static lk_rc table_exists(lk_err *err)
 
 static lk_rc commit_first(change *c, lk_manifest **committed, lk_err *err)
 {
-    lk_arena arena = {0};
-    lk_buf object = {0};
-    size_t position = 0;
+    lk_arena          arena = {0};
+    lk_buf            object = {0};
+    size_t            position = 0;
     lk_pb_new_version version = {
         .version = 1,
         .timestamp_ms = lk_clock_wall_ms(c->env->clock),
@@ -520,8 +524,8 @@ static lk_rc commit_first(change *c, lk_manifest **committed, lk_err *err)
 static lk_rc check_absent(const lk_lance_env *env, lk_err *err)
 {
     lk_version latest = {0};
-    bool found = false;
-    lk_rc rc = lk_versions_latest(env->store, &latest, &found, err);
+    bool       found = false;
+    lk_rc      rc = lk_versions_latest(env->store, &latest, &found, err);
     return rc == LK_OK && found ? table_exists(err) : rc;
 }
 
@@ -529,11 +533,11 @@ lk_rc lk_dataset_create(const lk_lance_env *env, lk_committer *committer, const 
     const lk_write_options *options, lk_dataset **out, lk_err *err)
 {
     lk_lance_schema *lance_schema = NULL;
-    lk_manifest *committed = NULL;
-    change c = {
-        .env = env,
-        .committer = committer,
-        .options = options == NULL ? &no_options : options,
+    lk_manifest     *committed = NULL;
+    change           c = {
+                  .env = env,
+                  .committer = committer,
+                  .options = options == NULL ? &no_options : options,
     };
     lk_rc rc = lk_lance_schema_from_arrow(schema, &lance_schema, err);
     if (rc == LK_OK) {

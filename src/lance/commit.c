@@ -3,8 +3,8 @@
  */
 #include "lance/commit.h"
 
-static lk_rc commit(lk_committer *committer, lk_store *store, uint64_t version, lk_bytes final_key, lk_bytes manifest,
-    bool *won, lk_err *err)
+static lk_rc commit(lk_committer *committer, lk_store *store, uint64_t version, lk_bytes final_key,
+    lk_bytes manifest, bool *won, lk_err *err)
 {
     (void)committer;
     (void)version;

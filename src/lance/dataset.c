@@ -29,7 +29,7 @@ lk_dataset *lk_dataset_new(const lk_lance_env *env, lk_manifest *manifest, lk_fi
 lk_rc lk_dataset_open_manifest(const lk_lance_env *env, lk_bytes manifest_key, lk_dataset **out, lk_err *err)
 {
     lk_manifest *manifest = NULL;
-    lk_rc rc = lk_manifest_read(env->store, manifest_key, &manifest, err);
+    lk_rc        rc = lk_manifest_read(env->store, manifest_key, &manifest, err);
     if (rc == LK_OK) {
         *out = lk_dataset_new(env, manifest, NULL);
     }
@@ -39,12 +39,13 @@ lk_rc lk_dataset_open_manifest(const lk_lance_env *env, lk_bytes manifest_key, l
 static lk_rc open_named(
     const lk_lance_env *env, uint64_t version, lk_manifest_naming naming, lk_dataset **out, lk_err *err)
 {
-    lk_arena arena = {0};
+    lk_arena     arena = {0};
     lk_manifest *manifest = NULL;
-    lk_bytes key = lk_manifest_key(version, naming, &arena);
-    lk_rc rc = lk_manifest_read(env->store, key, &manifest, err);
+    lk_bytes     key = lk_manifest_key(version, naming, &arena);
+    lk_rc        rc = lk_manifest_read(env->store, key, &manifest, err);
     if (rc == LK_OK && manifest->version != version) {
-        rc = lk_fail(err, LK_E_CORRUPT_FILE, "%.*s says it is version %" PRIu64, LK_FMT(key), manifest->version);
+        rc = lk_fail(
+            err, LK_E_CORRUPT_FILE, "%.*s says it is version %" PRIu64, LK_FMT(key), manifest->version);
         lk_manifest_close(manifest);
     }
     if (rc == LK_OK) {
@@ -57,8 +58,8 @@ static lk_rc open_named(
 static lk_rc open_latest(const lk_lance_env *env, lk_dataset **out, lk_err *err)
 {
     lk_version latest = {0};
-    bool found = false;
-    lk_rc rc = lk_versions_latest(env->store, &latest, &found, err);
+    bool       found = false;
+    lk_rc      rc = lk_versions_latest(env->store, &latest, &found, err);
     if (rc != LK_OK) {
         return rc;
     }
@@ -74,7 +75,7 @@ lk_rc lk_dataset_open(const lk_lance_env *env, uint64_t version, lk_dataset **ou
         return open_latest(env, out, err);
     }
     lk_err first = {0};
-    lk_rc rc = open_named(env, version, LK_MANIFEST_V2, out, &first);
+    lk_rc  rc = open_named(env, version, LK_MANIFEST_V2, out, &first);
     if (rc == LK_E_NOT_FOUND) {
         return open_named(env, version, LK_MANIFEST_V1, out, err);
     }
@@ -134,14 +135,14 @@ size_t lk_dataset_bytes(const lk_dataset *dataset)
     size_t deletion_bytes = self->deletion_bytes;
     lk_mutex_unlock(&self->mutex);
     return sizeof *dataset + lk_manifest_bytes(dataset->manifest) + lk_file_cache_bytes(self->files) +
-        deletion_bytes + dataset->manifest->fragment_count * sizeof(lk_deletion *);
+           deletion_bytes + dataset->manifest->fragment_count * sizeof(lk_deletion *);
 }
 
 lk_rc lk_dataset_versions(
     const lk_lance_env *env, lk_arena *arena, uint64_t **versions, size_t *count, lk_err *err)
 {
     lk_version *found = NULL;
-    lk_rc rc = lk_versions_list(env->store, arena, &found, count, err);
+    lk_rc       rc = lk_versions_list(env->store, arena, &found, count, err);
     if (rc != LK_OK) {
         return rc;
     }
@@ -155,7 +156,7 @@ lk_rc lk_dataset_versions(
 lk_rc lk_dataset_property(
     lk_dataset *dataset, lk_bytes key, lk_arena *arena, lk_bytes *value, bool *found, lk_err *err)
 {
-    lk_bytes message = {0};
+    lk_bytes       message = {0};
     lk_transaction transaction = {0};
     *found = false;
     *value = (lk_bytes){"", 0};
@@ -176,8 +177,8 @@ lk_rc lk_dataset_property(
 
 lk_rc lk_dataset_file(lk_dataset *dataset, size_t fragment, size_t file, lk_file_reader **out, lk_err *err)
 {
-    lk_arena arena = {0};
-    const lk_fragment *in = &dataset->manifest->fragments[fragment];
+    lk_arena            arena = {0};
+    const lk_fragment  *in = &dataset->manifest->fragments[fragment];
     const lk_data_file *data_file = &in->files[file];
     if (data_file->base != NULL) {
         lk_rc refused = lk_fail(err, LK_E_UNSUPPORTED_FORMAT, "data file %.*s lies in %.*s",
@@ -200,7 +201,7 @@ lk_rc lk_dataset_file(lk_dataset *dataset, size_t fragment, size_t file, lk_file
 static lk_rc leaf_source(
     lk_dataset *dataset, size_t fragment, const lk_lance_field *field, lk_field_source *out, lk_err *err)
 {
-    size_t file = 0;
+    size_t  file = 0;
     int32_t column = -1;
     if (!lk_fragment_find(&dataset->manifest->fragments[fragment], field->id, &file, &column)) {
         return LK_OK; /* file stays NULL: all null */
@@ -236,8 +237,8 @@ static lk_rc fill_source(lk_dataset *dataset, size_t fragment, size_t field_inde
     return LK_OK;
 }
 
-lk_rc lk_dataset_source(lk_dataset *dataset, size_t fragment, size_t field, lk_arena *arena, lk_field_source *out,
-    lk_err *err)
+lk_rc lk_dataset_source(
+    lk_dataset *dataset, size_t fragment, size_t field, lk_arena *arena, lk_field_source *out, lk_err *err)
 {
     lk_rc rc = fill_source(dataset, fragment, field, arena, out, err);
     if (rc != LK_OK) {
@@ -259,7 +260,7 @@ void lk_dataset_source_close(lk_field_source *source)
 lk_rc lk_dataset_deletion(lk_dataset *dataset, size_t fragment, const lk_deletion **out, lk_err *err)
 {
     const lk_fragment *in = &dataset->manifest->fragments[fragment];
-    lk_deletion *read = NULL;
+    lk_deletion       *read = NULL;
     *out = NULL;
     if (in->deletion.kind == LK_DELETION_NONE) {
         return LK_OK;
@@ -271,7 +272,8 @@ lk_rc lk_dataset_deletion(lk_dataset *dataset, size_t fragment, const lk_deletio
         return LK_OK;
     }
     if (in->deletion.base != NULL) {
-        return lk_fail(err, LK_E_UNSUPPORTED_FORMAT, "a deletion file lies in %.*s", LK_FMT(in->deletion.base->path));
+        return lk_fail(
+            err, LK_E_UNSUPPORTED_FORMAT, "a deletion file lies in %.*s", LK_FMT(in->deletion.base->path));
     }
     lk_rc rc = lk_deletion_read(dataset->env.store, in, &read, err);
     if (rc != LK_OK) {

@@ -41,8 +41,8 @@ LK_MUST_CHECK lk_rc lk_dataset_file(
  * found in no file get file = NULL (all null); a struct gets its children. Sources live in the arena, files are
  * references held until lk_dataset_source_close.
  */
-LK_MUST_CHECK lk_rc lk_dataset_source(lk_dataset *dataset, size_t fragment, size_t field, lk_arena *arena,
-    lk_field_source *out, lk_err *err);
+LK_MUST_CHECK lk_rc lk_dataset_source(
+    lk_dataset *dataset, size_t fragment, size_t field, lk_arena *arena, lk_field_source *out, lk_err *err);
 void lk_dataset_source_close(lk_field_source *source); /* accepts zero; lets the files go */
 
 /* The deleted rows of a fragment, read on first use; *out = NULL when none. Borrowed from the dataset. */

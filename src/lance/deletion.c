@@ -57,7 +57,7 @@ static lk_rc add_batch(lk_deletion *deletion, const struct ArrowArray *batch, lk
 static lk_rc add_arrow(lk_deletion *deletion, lk_bytes file, lk_err *err)
 {
     lk_batches *batches = NULL;
-    lk_rc rc = lk_ipc_open(lk_ipc_source_bytes(file), NULL, &batches, err);
+    lk_rc       rc = lk_ipc_open(lk_ipc_source_bytes(file), NULL, &batches, err);
     if (rc == LK_OK &&
         (batches->schema.n_children != 1 || strcmp(batches->schema.children[0]->format, "I") != 0 ||
             batches->schema.children[0]->dictionary != NULL)) {
@@ -148,10 +148,11 @@ static lk_rc add_bitset(lk_deletion *deletion, const char *at, uint64_t high, lk
     return LK_OK;
 }
 
-static lk_rc add_container(lk_deletion *deletion, lk_bytes *rest, const char *header, bool is_run, lk_err *err)
+static lk_rc add_container(
+    lk_deletion *deletion, lk_bytes *rest, const char *header, bool is_run, lk_err *err)
 {
-    uint64_t high = (uint64_t)lk_load_u16(header) << 16;
-    size_t count = (size_t)lk_load_u16(header + 2) + 1;
+    uint64_t    high = (uint64_t)lk_load_u16(header) << 16;
+    size_t      count = (size_t)lk_load_u16(header + 2) + 1;
     const char *at = NULL;
     if (is_run) {
         return add_runs(deletion, rest, high, err);
@@ -166,7 +167,7 @@ static lk_rc add_container(lk_deletion *deletion, lk_bytes *rest, const char *he
 static lk_rc add_roaring(lk_deletion *deletion, lk_bytes rest, lk_err *err)
 {
     const char *at = NULL, *run_flags = NULL, *headers = NULL;
-    size_t containers = 0;
+    size_t      containers = 0;
     if (!take(&rest, 4, &at)) {
         return corrupt(err, "the bitmap is cut short");
     }
@@ -189,7 +190,7 @@ static lk_rc add_roaring(lk_deletion *deletion, lk_bytes rest, lk_err *err)
         return corrupt(err, "the bitmap is cut short");
     }
     for (size_t index = 0; index < containers; index++) {
-        bool is_run = run_flags != NULL && ((uint8_t)run_flags[index / 8] >> (index % 8) & 1) != 0;
+        bool  is_run = run_flags != NULL && ((uint8_t)run_flags[index / 8] >> (index % 8) & 1) != 0;
         lk_rc rc = add_container(deletion, &rest, headers + index * 4, is_run, err);
         if (rc != LK_OK) {
             return rc;
@@ -203,8 +204,8 @@ static lk_rc add_roaring(lk_deletion *deletion, lk_bytes rest, lk_err *err)
 static lk_rc load(lk_store *store, lk_bytes key, lk_buf *out, lk_err *err)
 {
     lk_store_reader *reader = NULL;
-    uint64_t size = 0;
-    lk_rc rc = lk_store_open_object(store, key, &reader, &size, err);
+    uint64_t         size = 0;
+    lk_rc            rc = lk_store_open_object(store, key, &reader, &size, err);
     if (rc == LK_OK && size > LK_DELETION_BYTES_MAX) {
         rc = lk_fail(err, LK_E_LIMIT, "a deletion file of %" PRIu64 " bytes", size);
     }
@@ -224,11 +225,12 @@ lk_rc lk_deletion_parse(
     LK_ASSERT(deletion != NULL && rows <= UINT32_MAX);
     deletion->rows = rows;
     deletion->words = calloc((size_t)rows / 64 + 1, sizeof *deletion->words);
-    lk_rc rc = deletion->words == NULL ? lk_fail(err, LK_E_LIMIT, "no memory for %" PRIu64 " rows", rows)
-        : kind == LK_DELETION_BITMAP   ? add_roaring(deletion, file, err)
-                                       : add_arrow(deletion, file, err);
+    lk_rc rc = deletion->words == NULL      ? lk_fail(err, LK_E_LIMIT, "no memory for %" PRIu64 " rows", rows)
+               : kind == LK_DELETION_BITMAP ? add_roaring(deletion, file, err)
+                                            : add_arrow(deletion, file, err);
     if (rc == LK_OK && deletion->count != count) {
-        rc = lk_fail(err, LK_E_CORRUPT_FILE, "%" PRIu64 " rows, the manifest says %" PRIu64, deletion->count, count);
+        rc = lk_fail(
+            err, LK_E_CORRUPT_FILE, "%" PRIu64 " rows, the manifest says %" PRIu64, deletion->count, count);
     }
     if (rc != LK_OK) {
         lk_deletion_close(deletion);
@@ -240,8 +242,8 @@ lk_rc lk_deletion_parse(
 
 lk_rc lk_deletion_read(lk_store *store, const lk_fragment *fragment, lk_deletion **out, lk_err *err)
 {
-    lk_arena arena = {0};
-    lk_buf file = {0};
+    lk_arena                arena = {0};
+    lk_buf                  file = {0};
     const lk_deletion_file *in = &fragment->deletion;
     lk_bytes key = lk_arena_format(&arena, "_deletions/%" PRIu64 "-%" PRIu64 "-%" PRIu64 ".%s", fragment->id,
         in->read_version, in->id, in->kind == LK_DELETION_ARRAY ? "arrow" : "bin");
@@ -312,7 +314,8 @@ uint64_t lk_deletion_clear(const lk_deletion *deletion, uint64_t first, uint64_t
     }
     LK_ASSERT(first <= deletion->rows && count <= deletion->rows - first);
     for (uint64_t index = first / 64; index <= (first + count) / 64; index++) {
-        for (uint64_t word = word_in_range(deletion, index, first, first + count); word != 0; word &= word - 1) {
+        for (uint64_t word = word_in_range(deletion, index, first, first + count); word != 0;
+             word &= word - 1) {
             live[index * 64 + (uint64_t)__builtin_ctzll(word) - first] = 0;
             cleared++;
         }

@@ -14,8 +14,8 @@ typedef struct lk_deletion lk_deletion;
 LK_MUST_CHECK lk_rc lk_deletion_read(
     lk_store *store, const lk_fragment *fragment, lk_deletion **out, lk_err *err);
 /* The same from memory: `count` distinct rows, all below `rows` (at most UINT32_MAX). */
-LK_MUST_CHECK lk_rc lk_deletion_parse(lk_deletion_kind kind, lk_bytes file, uint64_t rows, uint64_t count,
-    lk_deletion **out, lk_err *err);
+LK_MUST_CHECK lk_rc lk_deletion_parse(
+    lk_deletion_kind kind, lk_bytes file, uint64_t rows, uint64_t count, lk_deletion **out, lk_err *err);
 void lk_deletion_close(lk_deletion *deletion); /* accepts NULL */
 
 uint64_t lk_deletion_count(const lk_deletion *deletion);

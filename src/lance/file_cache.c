@@ -64,7 +64,7 @@ static lk_file_reader *find(lk_file_cache *cache, lk_bytes key)
 /* Under the mutex: keeps reader; returns what had to make room for it. */
 static lk_file_reader *keep(lk_file_cache *cache, lk_file_reader *reader)
 {
-    size_t slot = cache->count;
+    size_t          slot = cache->count;
     lk_file_reader *evicted = NULL;
     if (slot < LK_FILE_CACHE_FILES_MAX) {
         cache->count++;
@@ -80,7 +80,8 @@ static lk_file_reader *keep(lk_file_cache *cache, lk_file_reader *reader)
     return evicted;
 }
 
-lk_rc lk_file_cache_open(lk_file_cache *cache, lk_bytes key, uint64_t size_bytes, lk_file_reader **out, lk_err *err)
+lk_rc lk_file_cache_open(
+    lk_file_cache *cache, lk_bytes key, uint64_t size_bytes, lk_file_reader **out, lk_err *err)
 {
     lk_file_reader *opened = NULL, *surplus = NULL;
     lk_mutex_lock(&cache->mutex);
@@ -111,7 +112,7 @@ lk_rc lk_file_cache_open(lk_file_cache *cache, lk_bytes key, uint64_t size_bytes
 size_t lk_file_cache_bytes(lk_file_cache *cache)
 {
     lk_file_reader *readers[LK_FILE_CACHE_FILES_MAX];
-    size_t size = sizeof *cache;
+    size_t          size = sizeof *cache;
     lk_mutex_lock(&cache->mutex);
     size_t count = cache->count;
     for (size_t i = 0; i < count; i++) {

@@ -11,34 +11,12 @@ enum { NESTING_MAX = 8 }; /* fixed-size lists of fixed-size lists; deeper is non
 static const struct plain {
     const char *name, *format;
 } plain_types[] = {
-    {"null", "n"},
-    {"bool", "b"},
-    {"int8", "c"},
-    {"uint8", "C"},
-    {"int16", "s"},
-    {"uint16", "S"},
-    {"int32", "i"},
-    {"uint32", "I"},
-    {"int64", "l"},
-    {"uint64", "L"},
-    {"halffloat", "e"},
-    {"float", "f"},
-    {"double", "g"},
-    {"string", "u"},
-    {"large_string", "U"},
-    {"binary", "z"},
-    {"large_binary", "Z"},
-    {"date32:day", "tdD"},
-    {"date64:ms", "tdm"},
-    {"time32:s", "tts"},
-    {"time32:ms", "ttm"},
-    {"time64:us", "ttu"},
-    {"time64:ns", "ttn"},
-    {"duration:s", "tDs"},
-    {"duration:ms", "tDm"},
-    {"duration:us", "tDu"},
-    {"duration:ns", "tDn"},
-    {"blob", "Z"}, /* written as large_binary with metadata */
+    {"null", "n"}, {"bool", "b"}, {"int8", "c"}, {"uint8", "C"}, {"int16", "s"}, {"uint16", "S"},
+    {"int32", "i"}, {"uint32", "I"}, {"int64", "l"}, {"uint64", "L"}, {"halffloat", "e"}, {"float", "f"},
+    {"double", "g"}, {"string", "u"}, {"large_string", "U"}, {"binary", "z"}, {"large_binary", "Z"},
+    {"date32:day", "tdD"}, {"date64:ms", "tdm"}, {"time32:s", "tts"}, {"time32:ms", "ttm"},
+    {"time64:us", "ttu"}, {"time64:ns", "ttn"}, {"duration:s", "tDs"}, {"duration:ms", "tDm"},
+    {"duration:us", "tDu"}, {"duration:ns", "tDn"}, {"blob", "Z"}, /* written as large_binary with metadata */
 };
 
 static const struct plain nested_types[] = {
@@ -51,7 +29,7 @@ static const struct plain nested_types[] = {
 };
 
 static const char *const unit_names[] = {"s", "ms", "us", "ns"};
-static const char unit_letters[] = "smun";
+static const char        unit_letters[] = "smun";
 
 static const char *find_format(const struct plain *table, size_t count, lk_bytes name)
 {
@@ -71,9 +49,9 @@ static const char *find_format(const struct plain *table, size_t count, lk_bytes
 static lk_bytes cut_first(lk_bytes *rest)
 {
     const char *colon = rest->size == 0 ? NULL : memchr(rest->data, ':', rest->size);
-    size_t size = colon == NULL ? rest->size : (size_t)(colon - rest->data);
-    lk_bytes part = {rest->data, size};
-    size_t skip = colon == NULL ? size : size + 1;
+    size_t      size = colon == NULL ? rest->size : (size_t)(colon - rest->data);
+    lk_bytes    part = {rest->data, size};
+    size_t      skip = colon == NULL ? size : size + 1;
     rest->data += skip;
     rest->size -= skip;
     return part;
@@ -97,7 +75,7 @@ static lk_bytes cut_last(lk_bytes *rest)
 /* Digits with an optional sign, within [min, max]. */
 static bool parse_number(lk_bytes text, int64_t min, int64_t max, int64_t *out)
 {
-    bool negative = text.size > 0 && text.data[0] == '-';
+    bool   negative = text.size > 0 && text.data[0] == '-';
     size_t index = negative ? 1 : 0;
     if (index == text.size || text.size > 12) {
         return false;
@@ -121,13 +99,13 @@ static bool set_format(struct ArrowSchema *out, const char *format)
 static bool parse_timestamp(lk_bytes rest, struct ArrowSchema *out)
 {
     lk_bytes unit = cut_first(&rest);
-    bool zoneless = rest.size == 0 || lk_bytes_equal(rest, LK_LITERAL("-"));
+    bool     zoneless = rest.size == 0 || lk_bytes_equal(rest, LK_LITERAL("-"));
     for (size_t i = 0; i < COUNT(unit_names); i++) {
         if (lk_bytes_equal(unit, lk_bytes_of(unit_names[i]))) {
             lk_arena arena = {0};
             lk_bytes format = zoneless ? lk_arena_format(&arena, "ts%c:", unit_letters[i])
                                        : lk_arena_format(&arena, "ts%c:%.*s", unit_letters[i], LK_FMT(rest));
-            bool ok = set_format(out, format.data);
+            bool     ok = set_format(out, format.data);
             lk_arena_close(&arena);
             return ok;
         }
@@ -137,7 +115,7 @@ static bool parse_timestamp(lk_bytes rest, struct ArrowSchema *out)
 
 static bool parse_decimal(lk_bytes rest, struct ArrowSchema *out)
 {
-    int64_t bits = 0, precision = 0, scale = 0;
+    int64_t  bits = 0, precision = 0, scale = 0;
     lk_bytes bits_text = cut_first(&rest), precision_text = cut_first(&rest);
     if (!parse_number(bits_text, 128, 256, &bits) || (bits != 128 && bits != 256) ||
         !parse_number(precision_text, 1, bits == 128 ? 38 : 76, &precision) ||
@@ -145,14 +123,15 @@ static bool parse_decimal(lk_bytes rest, struct ArrowSchema *out)
         return false;
     }
     char format[40];
-    (void)snprintf(format, sizeof format, bits == 128 ? "d:%d,%d" : "d:%d,%d,256", (int)precision, (int)scale);
+    (void)snprintf(
+        format, sizeof format, bits == 128 ? "d:%d,%d" : "d:%d,%d,256", (int)precision, (int)scale);
     return set_format(out, format);
 }
 
 static bool parse_fixed_binary(lk_bytes rest, struct ArrowSchema *out)
 {
     int64_t width = 0;
-    char format[32];
+    char    format[32];
     if (!parse_number(rest, 0, INT32_MAX, &width)) {
         return false;
     }
@@ -178,8 +157,8 @@ static bool parse_item(lk_bytes name, unsigned depth, struct ArrowSchema *item)
 
 static bool parse_fixed_list(lk_bytes rest, unsigned depth, struct ArrowSchema *out, bool *has_fields)
 {
-    int64_t count = 0;
-    char format[32];
+    int64_t  count = 0;
+    char     format[32];
     lk_bytes count_text = cut_last(&rest);
     if (!parse_number(count_text, 0, INT32_MAX, &count)) {
         return false;
@@ -192,16 +171,17 @@ static bool parse_fixed_list(lk_bytes rest, unsigned depth, struct ArrowSchema *
         *has_fields = true;
         return true;
     }
-    return ArrowSchemaAllocateChildren(out, 1) == NANOARROW_OK && parse_item(rest, depth + 1, out->children[0]);
+    return ArrowSchemaAllocateChildren(out, 1) == NANOARROW_OK &&
+           parse_item(rest, depth + 1, out->children[0]);
 }
 
 static bool parse_dictionary(lk_bytes rest, unsigned depth, struct ArrowSchema *out)
 {
-    bool has_fields = false;
-    lk_bytes ordered = cut_last(&rest), index = cut_last(&rest);
+    bool        has_fields = false;
+    lk_bytes    ordered = cut_last(&rest), index = cut_last(&rest);
     const char *format = find_format(plain_types, COUNT(plain_types), index);
-    if (format == NULL || strchr("cCsSiIlL", format[0]) == NULL || format[1] != '\0' || !set_format(out, format) ||
-        ArrowSchemaAllocateDictionary(out) != NANOARROW_OK) {
+    if (format == NULL || strchr("cCsSiIlL", format[0]) == NULL || format[1] != '\0' ||
+        !set_format(out, format) || ArrowSchemaAllocateDictionary(out) != NANOARROW_OK) {
         return false;
     }
     if (lk_bytes_equal(ordered, LK_LITERAL("true"))) {
@@ -255,7 +235,8 @@ lk_rc lk_logical_type_parse(lk_bytes name, struct ArrowSchema *out, bool *has_fi
 
 /* -- Arrow to names ---------------------------------------------------------------------------------- */
 
-static bool name_of(const struct ArrowSchema *field, unsigned depth, lk_arena *arena, lk_bytes *name, bool *has_fields);
+static bool name_of(
+    const struct ArrowSchema *field, unsigned depth, lk_arena *arena, lk_bytes *name, bool *has_fields);
 
 static bool name_inner(const struct ArrowSchema *field, unsigned depth, lk_arena *arena, lk_bytes *name)
 {
@@ -265,10 +246,10 @@ static bool name_inner(const struct ArrowSchema *field, unsigned depth, lk_arena
 
 static bool name_dictionary(const struct ArrowSchema *field, unsigned depth, lk_arena *arena, lk_bytes *name)
 {
-    lk_bytes value = {0};
+    lk_bytes           value = {0};
     struct ArrowSchema index = {.format = field->format}; /* the indices alone */
-    lk_bytes index_name = {0};
-    bool has_fields = false;
+    lk_bytes           index_name = {0};
+    bool               has_fields = false;
     if (!name_inner(field->dictionary, depth, arena, &value) ||
         !name_of(&index, depth + 1, arena, &index_name, &has_fields)) {
         return false;
@@ -278,9 +259,8 @@ static bool name_dictionary(const struct ArrowSchema *field, unsigned depth, lk_
     return true;
 }
 
-static bool name_fixed_list(
-    const struct ArrowSchema *field, const lk_type *type, unsigned depth, lk_arena *arena, lk_bytes *name,
-    bool *has_fields)
+static bool name_fixed_list(const struct ArrowSchema *field, const lk_type *type, unsigned depth,
+    lk_arena *arena, lk_bytes *name, bool *has_fields)
 {
     lk_bytes item = LK_LITERAL("struct");
     *has_fields = strcmp(field->children[0]->format, "+s") == 0;
@@ -308,7 +288,8 @@ static bool name_plain(const struct ArrowSchema *field, lk_bytes *name)
     return false;
 }
 
-static bool name_of(const struct ArrowSchema *field, unsigned depth, lk_arena *arena, lk_bytes *name, bool *has_fields)
+static bool name_of(
+    const struct ArrowSchema *field, unsigned depth, lk_arena *arena, lk_bytes *name, bool *has_fields)
 {
     lk_type type;
     *has_fields = false;
@@ -324,8 +305,8 @@ static bool name_of(const struct ArrowSchema *field, unsigned depth, lk_arena *a
         return true;
     }
     if (type.id == LK_TYPE_DECIMAL128 || type.id == LK_TYPE_DECIMAL256) {
-        *name = lk_arena_format(arena, "decimal:%d:%d:%d", type.id == LK_TYPE_DECIMAL128 ? 128 : 256,
-            type.precision, type.scale);
+        *name = lk_arena_format(
+            arena, "decimal:%d:%d:%d", type.id == LK_TYPE_DECIMAL128 ? 128 : 256, type.precision, type.scale);
         return true;
     }
     if (type.id == LK_TYPE_FIXED_BINARY) {

@@ -13,7 +13,8 @@
  * values, the value of a dictionary. Children that are fields of their own are left to the caller
  * (*has_fields). out is initialised, without a format. LK_E_UNSUPPORTED_FORMAT for a name we do not know.
  */
-LK_MUST_CHECK lk_rc lk_logical_type_parse(lk_bytes name, struct ArrowSchema *out, bool *has_fields, lk_err *err);
+LK_MUST_CHECK lk_rc lk_logical_type_parse(
+    lk_bytes name, struct ArrowSchema *out, bool *has_fields, lk_err *err);
 
 /* The name for a field's type, in the arena; *has_fields as above. False when Lance cannot hold the type. */
 bool lk_logical_type_of(const struct ArrowSchema *field, lk_arena *arena, lk_bytes *name, bool *has_fields);

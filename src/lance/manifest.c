@@ -131,7 +131,7 @@ static bool path_is_safe(lk_bytes path)
     }
     for (size_t start = 0; start <= path.size;) {
         const char *slash = memchr(path.data + start, '/', path.size - start);
-        size_t end = slash == NULL ? path.size : (size_t)(slash - path.data);
+        size_t      end = slash == NULL ? path.size : (size_t)(slash - path.data);
         if (end - start == 2 && memcmp(path.data + start, "..", 2) == 0) {
             return false;
         }
@@ -161,14 +161,15 @@ static lk_rc check_file(const lk_data_file *file, lk_err *err)
 static lk_rc check_fragment(const lk_fragment *fragment, lk_err *err)
 {
     if (fragment->id > UINT32_MAX || fragment->physical_rows > UINT32_MAX) {
-        return lk_fail(err, LK_E_CORRUPT_FILE, "id or row count %" PRIu64 " above 32 bits", fragment->physical_rows);
+        return lk_fail(
+            err, LK_E_CORRUPT_FILE, "id or row count %" PRIu64 " above 32 bits", fragment->physical_rows);
     }
     if (fragment->physical_rows == 0) {
         return refuse_feature("a fragment that does not say its row count", "read", err);
     }
     if (fragment->deletion.count > fragment->physical_rows) {
-        return lk_fail(err, LK_E_CORRUPT_FILE, "%" PRIu64 " of %" PRIu64 " rows deleted", fragment->deletion.count,
-            fragment->physical_rows);
+        return lk_fail(err, LK_E_CORRUPT_FILE, "%" PRIu64 " of %" PRIu64 " rows deleted",
+            fragment->deletion.count, fragment->physical_rows);
     }
     for (size_t i = 0; i < fragment->file_count; i++) {
         lk_rc rc = check_file(&fragment->files[i], err);
@@ -183,7 +184,7 @@ static lk_rc check_fragments(lk_manifest *manifest, lk_err *err)
 {
     for (size_t i = 0; i < manifest->fragment_count; i++) {
         const lk_fragment *fragment = &manifest->fragments[i];
-        lk_rc rc = check_fragment(fragment, err);
+        lk_rc              rc = check_fragment(fragment, err);
         if (rc != LK_OK) {
             lk_context(err, "fragment %" PRIu64, fragment->id);
             return rc;
@@ -247,8 +248,8 @@ static lk_rc grow_image(lk_store_reader *reader, image *view, size_t size, lk_er
 static lk_rc load(lk_store *store, lk_bytes key, image *view, lk_err *err)
 {
     lk_store_reader *reader = NULL;
-    uint64_t start = 0;
-    lk_rc rc = lk_store_open_object(store, key, &reader, &view->object_size, err);
+    uint64_t         start = 0;
+    lk_rc            rc = lk_store_open_object(store, key, &reader, &view->object_size, err);
     if (rc != LK_OK) {
         return rc;
     }
@@ -273,7 +274,7 @@ static lk_rc load(lk_store *store, lk_bytes key, image *view, lk_err *err)
 static lk_rc frame(lk_manifest *out, const image *view, lk_err *err)
 {
     uint64_t start = 0;
-    lk_rc rc = parse_footer(view, &start, err);
+    lk_rc    rc = parse_footer(view, &start, err);
     if (rc != LK_OK) {
         return rc;
     }
@@ -282,7 +283,7 @@ static lk_rc frame(lk_manifest *out, const image *view, lk_err *err)
         return corrupt(err, "the message's position lies outside");
     }
     const char *at = view->data + (start - image_start);
-    uint64_t size = view->object_size - start - 4 - FOOTER_SIZE;
+    uint64_t    size = view->object_size - start - 4 - FOOTER_SIZE;
     if (lk_load_u32(at) != size) {
         return corrupt(err, "the message's size is not what is there");
     }
@@ -362,12 +363,12 @@ void lk_manifest_close(lk_manifest *manifest)
 /* -- what lies before the message -------------------------------------------------------------------- */
 
 /* A section is a u32 size and that many bytes, somewhere before the message. */
-static lk_rc read_section(
-    lk_store *store, const lk_manifest *manifest, uint64_t offset, lk_arena *arena, lk_bytes *out, lk_err *err)
+static lk_rc read_section(lk_store *store, const lk_manifest *manifest, uint64_t offset, lk_arena *arena,
+    lk_bytes *out, lk_err *err)
 {
     lk_store_reader *reader = NULL;
-    uint64_t object_size = 0;
-    char prefix[4];
+    uint64_t         object_size = 0;
+    char             prefix[4];
     if (offset > manifest->body_offset || manifest->body_offset - offset < sizeof prefix) {
         return corrupt(err, "a section lies outside");
     }
@@ -401,8 +402,8 @@ done:
     return rc;
 }
 
-lk_rc lk_manifest_index_section(
-    lk_store *store, const lk_manifest *manifest, lk_arena *arena, lk_bytes *section, bool *found, lk_err *err)
+lk_rc lk_manifest_index_section(lk_store *store, const lk_manifest *manifest, lk_arena *arena,
+    lk_bytes *section, bool *found, lk_err *err)
 {
     *found = manifest->has_index_section;
     if (!*found) {
@@ -419,17 +420,17 @@ static lk_rc read_transaction_file(
     lk_store *store, const lk_manifest *manifest, lk_arena *arena, lk_bytes *out, lk_err *err)
 {
     lk_store_reader *reader = NULL;
-    uint64_t size = 0;
+    uint64_t         size = 0;
     if (!path_is_safe(manifest->transaction_file)) {
         return corrupt(err, "an unsafe name of a transaction file");
     }
     lk_bytes key = lk_arena_format(arena, "_transactions/%.*s", LK_FMT(manifest->transaction_file));
-    lk_rc rc = lk_store_open_object(store, key, &reader, &size, err);
+    lk_rc    rc = lk_store_open_object(store, key, &reader, &size, err);
     if (rc == LK_OK && size > LK_MANIFEST_BYTES_MAX) {
         rc = lk_fail(err, LK_E_LIMIT, "a transaction of %" PRIu64 " bytes", size);
     }
     if (rc == LK_OK) {
-        char *data = lk_arena_take(arena, (size_t)size + 1);
+        char          *data = lk_arena_take(arena, (size_t)size + 1);
         lk_store_range range = {0, (size_t)size, data};
         rc = size == 0 ? LK_OK : lk_store_read(reader, &range, 1, err);
         *out = (lk_bytes){data, (size_t)size};
@@ -438,13 +439,13 @@ static lk_rc read_transaction_file(
     return rc;
 }
 
-lk_rc lk_manifest_transaction(
-    lk_store *store, const lk_manifest *manifest, lk_arena *arena, lk_bytes *transaction, bool *found, lk_err *err)
+lk_rc lk_manifest_transaction(lk_store *store, const lk_manifest *manifest, lk_arena *arena,
+    lk_bytes *transaction, bool *found, lk_err *err)
 {
     lk_err inline_err = {0};
     if (manifest->has_transaction_section &&
-        read_section(store, manifest, manifest->transaction_section_offset, arena, transaction, &inline_err) ==
-            LK_OK) {
+        read_section(store, manifest, manifest->transaction_section_offset, arena, transaction,
+            &inline_err) == LK_OK) {
         *found = true;
         return LK_OK;
     }
@@ -486,7 +487,7 @@ size_t lk_manifest_bytes(const lk_manifest *manifest)
 {
     size_t a_field = sizeof(lk_lance_field) + sizeof(struct ArrowSchema) + 64; /* with its texts, about */
     return sizeof *manifest + manifest->arena.used_bytes + manifest->image_size +
-        manifest->schema->field_count * a_field;
+           manifest->schema->field_count * a_field;
 }
 
 uint64_t lk_manifest_rows(const lk_manifest *manifest)
@@ -530,15 +531,16 @@ bool lk_manifest_parse_name(lk_bytes name, uint64_t *version, lk_manifest_naming
 
 lk_bytes lk_manifest_key(uint64_t version, lk_manifest_naming naming, lk_arena *arena)
 {
-    return naming == LK_MANIFEST_V1 ? lk_arena_format(arena, "_versions/%" PRIu64 ".manifest", version)
-                                    : lk_arena_format(arena, "_versions/%020" PRIu64 ".manifest", UINT64_MAX - version);
+    return naming == LK_MANIFEST_V1
+               ? lk_arena_format(arena, "_versions/%" PRIu64 ".manifest", version)
+               : lk_arena_format(arena, "_versions/%020" PRIu64 ".manifest", UINT64_MAX - version);
 }
 
 lk_manifest_naming lk_manifest_key_naming(lk_bytes key)
 {
-    uint64_t version = 0;
+    uint64_t           version = 0;
     lk_manifest_naming naming = LK_MANIFEST_V2;
-    size_t at = key.size;
+    size_t             at = key.size;
     while (at > 0 && key.data[at - 1] != '/') {
         at--;
     }

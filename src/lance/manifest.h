@@ -55,40 +55,40 @@ typedef struct lk_fragment {
     uint64_t            physical_rows; /* rows in each of its files, deleted ones included */
     const lk_data_file *files;         /* a schema field that is in none of them reads as all null */
     size_t              file_count;
-    size_t              file_slot;     /* number of the first file among all files of the version */
+    size_t              file_slot; /* number of the first file among all files of the version */
     lk_deletion_file    deletion;
-    lk_bytes            row_ids;       /* stable row ids: pb RowIdSequence; empty without that flag */
-    lk_bytes            raw;           /* the DataFragment message as read */
+    lk_bytes            row_ids; /* stable row ids: pb RowIdSequence; empty without that flag */
+    lk_bytes            raw;     /* the DataFragment message as read */
 } lk_fragment;
 
 typedef struct lk_manifest lk_manifest;
 struct lk_manifest {
-    lk_arena           arena;
-    lk_bytes           key; /* of the object, relative to the table's root */
-    uint64_t           version;
-    uint64_t           timestamp_ms; /* UTC */
-    lk_lance_schema   *schema;
-    const lk_fragment *fragments; /* in table order */
-    size_t             fragment_count, file_count;
-    uint64_t           physical_rows, deleted_rows;
-    uint64_t           reader_flags, writer_flags;
-    uint32_t           file_minor; /* data_format.version "2.<file_minor>": what new files must be */
-    bool               has_fragment_id_max;
-    uint32_t           fragment_id_max; /* highest ever given out */
-    uint64_t           next_row_id;
-    lk_bytes           writer_library, writer_version; /* "" when absent */
-    lk_bytes           transaction_file;               /* name below _transactions/; "" when absent */
-    lk_bytes           branch;                         /* "" = main */
-    const lk_base_path *bases;
-    size_t              base_count;
+    lk_arena                arena;
+    lk_bytes                key; /* of the object, relative to the table's root */
+    uint64_t                version;
+    uint64_t                timestamp_ms; /* UTC */
+    lk_lance_schema        *schema;
+    const lk_fragment      *fragments; /* in table order */
+    size_t                  fragment_count, file_count;
+    uint64_t                physical_rows, deleted_rows;
+    uint64_t                reader_flags, writer_flags;
+    uint32_t                file_minor; /* data_format.version "2.<file_minor>": what new files must be */
+    bool                    has_fragment_id_max;
+    uint32_t                fragment_id_max; /* highest ever given out */
+    uint64_t                next_row_id;
+    lk_bytes                writer_library, writer_version; /* "" when absent */
+    lk_bytes                transaction_file;               /* name below _transactions/; "" when absent */
+    lk_bytes                branch;                         /* "" = main */
+    const lk_base_path     *bases;
+    size_t                  base_count;
     const lk_metadata_pair *config, *table_metadata;
     size_t                  config_count, table_metadata_count;
-    bool                has_index_section, has_transaction_section;
-    uint64_t            index_section_offset, transaction_section_offset, body_offset;
-    lk_bytes            body; /* invariant 2 */
-    lk_bytes            head; /* what lies before body in the object, when it was read along ("": read it) */
-    char               *image; /* the memory behind body and head */
-    size_t              image_size;
+    bool                    has_index_section, has_transaction_section;
+    uint64_t                index_section_offset, transaction_section_offset, body_offset;
+    lk_bytes                body; /* invariant 2 */
+    lk_bytes head;  /* what lies before body in the object, when it was read along ("": read it) */
+    char    *image; /* the memory behind body and head */
+    size_t   image_size;
 };
 
 /* Reads and checks the manifest object `key`. LK_E_NOT_FOUND; LK_E_CORRUPT_FILE; LK_E_UNSUPPORTED_FORMAT
@@ -128,7 +128,7 @@ typedef enum lk_manifest_naming { LK_MANIFEST_V1, LK_MANIFEST_V2 } lk_manifest_n
 /* A name in _versions/: true for a manifest of a numbered version (detached ones and temporaries: false). */
 bool lk_manifest_parse_name(lk_bytes name, uint64_t *version, lk_manifest_naming *naming);
 /* "_versions/<name>" in the arena. */
-lk_bytes lk_manifest_key(uint64_t version, lk_manifest_naming naming, lk_arena *arena);
+lk_bytes           lk_manifest_key(uint64_t version, lk_manifest_naming naming, lk_arena *arena);
 lk_manifest_naming lk_manifest_key_naming(lk_bytes key);
 
 #endif

@@ -31,7 +31,8 @@ static void scratch_free(void *context, void *memory)
     (void)memory; /* the arena goes as a whole */
 }
 
-static ProtobufCMessage *scratch_unpack(scratch *self, const ProtobufCMessageDescriptor *type, lk_bytes message)
+static ProtobufCMessage *scratch_unpack(
+    scratch *self, const ProtobufCMessageDescriptor *type, lk_bytes message)
 {
     *self = (scratch){.limit_bytes = message.size * LK_PB_MEMORY_FACTOR + (1 << 20)};
     self->allocator = (ProtobufCAllocator){scratch_take, scratch_free, self};
@@ -128,7 +129,8 @@ static lk_rc decode_file(lk_manifest *manifest, const Lk__Pb__DataFile *pb, lk_d
         .size_bytes = pb->file_size_bytes,
     };
     if (!find_base(manifest, pb->has_base_id != 0, pb->base_id, &out->base)) {
-        return lk_fail(err, LK_E_CORRUPT_FILE, "data file names base path %u, which is not there", pb->base_id);
+        return lk_fail(
+            err, LK_E_CORRUPT_FILE, "data file names base path %u, which is not there", pb->base_id);
     }
     return LK_OK;
 }
@@ -149,7 +151,8 @@ static lk_rc decode_deletion(
         .count = pb->num_deleted_rows,
     };
     if (!find_base(manifest, pb->has_base_id != 0, pb->base_id, &out->base)) {
-        return lk_fail(err, LK_E_CORRUPT_FILE, "deletion file names base path %u, which is not there", pb->base_id);
+        return lk_fail(
+            err, LK_E_CORRUPT_FILE, "deletion file names base path %u, which is not there", pb->base_id);
     }
     return LK_OK;
 }
@@ -166,7 +169,7 @@ static lk_rc decode_fragment(lk_manifest *manifest, const Lk__Pb__DataFragment *
     }
     features->overlays |= pb->n_overlays > 0;
     features->lineage_columns |= pb->column_row_ids != NULL || pb->column_last_updated_at_versions != NULL ||
-        pb->column_created_at_versions != NULL;
+                                 pb->column_created_at_versions != NULL;
     out->id = pb->id;
     out->physical_rows = pb->physical_rows;
     out->files = files;
@@ -180,7 +183,7 @@ static lk_rc decode_fragment(lk_manifest *manifest, const Lk__Pb__DataFragment *
 /* Where each fragment's bytes lie in body: the top-level fields number 2, in order. */
 static bool locate_fragments(lk_bytes body, lk_fragment *fragments, size_t count)
 {
-    size_t found = 0;
+    size_t        found = 0;
     lk_wire_field field = {0};
     while (body.size > 0) {
         if (!lk_wire_next(&body, &field)) {
@@ -220,7 +223,8 @@ static void decode_plain(lk_manifest *out, const Lk__Pb__Manifest *pb, lk_pb_fea
     lk_arena *arena = &out->arena;
     out->version = pb->version;
     if (pb->timestamp != NULL && pb->timestamp->seconds > 0 && pb->timestamp->seconds < INT64_MAX / 1000) {
-        out->timestamp_ms = (uint64_t)pb->timestamp->seconds * 1000 + (uint64_t)(uint32_t)pb->timestamp->nanos / 1000000;
+        out->timestamp_ms =
+            (uint64_t)pb->timestamp->seconds * 1000 + (uint64_t)(uint32_t)pb->timestamp->nanos / 1000000;
     }
     out->reader_flags = pb->reader_feature_flags;
     out->writer_flags = pb->writer_feature_flags;
@@ -251,16 +255,18 @@ static void decode_plain(lk_manifest *out, const Lk__Pb__Manifest *pb, lk_pb_fea
 
 static lk_rc decode_schema(lk_manifest *out, const Lk__Pb__Manifest *pb, lk_arena *arena, lk_err *err)
 {
-    const lk_field_record *records = decode_fields(arena, pb->fields, pb->n_fields);
+    const lk_field_record  *records = decode_fields(arena, pb->fields, pb->n_fields);
     const lk_metadata_pair *metadata = decode_pairs(arena, pb->schema_metadata, pb->n_schema_metadata);
-    return lk_lance_schema_from_records(records, pb->n_fields, metadata, pb->n_schema_metadata, &out->schema, err);
+    return lk_lance_schema_from_records(
+        records, pb->n_fields, metadata, pb->n_schema_metadata, &out->schema, err);
 }
 
 lk_rc lk_pb_manifest_decode(lk_manifest *out, lk_pb_features *features, lk_err *err)
 {
-    scratch memory;
-    lk_rc rc = LK_OK;
-    const Lk__Pb__Manifest *pb = (Lk__Pb__Manifest *)scratch_unpack(&memory, &lk__pb__manifest__descriptor, out->body);
+    scratch                 memory;
+    lk_rc                   rc = LK_OK;
+    const Lk__Pb__Manifest *pb =
+        (Lk__Pb__Manifest *)scratch_unpack(&memory, &lk__pb__manifest__descriptor, out->body);
     if (pb == NULL) {
         rc = lk_fail(err, LK_E_CORRUPT_FILE, "the manifest message is malformed");
         goto done;
@@ -278,11 +284,11 @@ done:
     return rc;
 }
 
-lk_rc lk_pb_file_descriptor_decode(lk_bytes message, lk_arena *arena, lk_field_record **records, size_t *count,
-    lk_metadata_pair **metadata, size_t *metadata_count, lk_err *err)
+lk_rc lk_pb_file_descriptor_decode(lk_bytes message, lk_arena *arena, lk_field_record **records,
+    size_t *count, lk_metadata_pair **metadata, size_t *metadata_count, lk_err *err)
 {
-    scratch memory;
-    lk_rc rc = LK_OK;
+    scratch                       memory;
+    lk_rc                         rc = LK_OK;
     const Lk__Pb__FileDescriptor *pb =
         (Lk__Pb__FileDescriptor *)scratch_unpack(&memory, &lk__pb__file_descriptor__descriptor, message);
     if (pb == NULL || pb->schema == NULL) {
@@ -302,23 +308,40 @@ lk_rc lk_pb_file_descriptor_decode(lk_bytes message, lk_arena *arena, lk_field_r
 const char *lk_operation_name(lk_operation operation)
 {
     switch (operation) {
-    case LK_OPERATION_UNKNOWN: return "unknown operation";
-    case LK_OPERATION_APPEND: return "append";
-    case LK_OPERATION_DELETE: return "delete";
-    case LK_OPERATION_OVERWRITE: return "overwrite";
-    case LK_OPERATION_CREATE_INDEX: return "create index";
-    case LK_OPERATION_REWRITE: return "rewrite";
-    case LK_OPERATION_MERGE: return "merge";
-    case LK_OPERATION_RESTORE: return "restore";
-    case LK_OPERATION_RESERVE_FRAGMENTS: return "reserve fragments";
-    case LK_OPERATION_UPDATE: return "update";
-    case LK_OPERATION_PROJECT: return "project";
-    case LK_OPERATION_UPDATE_CONFIG: return "update config";
-    case LK_OPERATION_DATA_REPLACEMENT: return "data replacement";
-    case LK_OPERATION_UPDATE_MEM_WAL_STATE: return "update memwal state";
-    case LK_OPERATION_CLONE: return "clone";
-    case LK_OPERATION_UPDATE_BASES: return "update bases";
-    case LK_OPERATION_DATA_OVERLAY: return "data overlay";
+    case LK_OPERATION_UNKNOWN:
+        return "unknown operation";
+    case LK_OPERATION_APPEND:
+        return "append";
+    case LK_OPERATION_DELETE:
+        return "delete";
+    case LK_OPERATION_OVERWRITE:
+        return "overwrite";
+    case LK_OPERATION_CREATE_INDEX:
+        return "create index";
+    case LK_OPERATION_REWRITE:
+        return "rewrite";
+    case LK_OPERATION_MERGE:
+        return "merge";
+    case LK_OPERATION_RESTORE:
+        return "restore";
+    case LK_OPERATION_RESERVE_FRAGMENTS:
+        return "reserve fragments";
+    case LK_OPERATION_UPDATE:
+        return "update";
+    case LK_OPERATION_PROJECT:
+        return "project";
+    case LK_OPERATION_UPDATE_CONFIG:
+        return "update config";
+    case LK_OPERATION_DATA_REPLACEMENT:
+        return "data replacement";
+    case LK_OPERATION_UPDATE_MEM_WAL_STATE:
+        return "update memwal state";
+    case LK_OPERATION_CLONE:
+        return "clone";
+    case LK_OPERATION_UPDATE_BASES:
+        return "update bases";
+    case LK_OPERATION_DATA_OVERLAY:
+        return "data overlay";
     }
     return "unknown operation";
 }
@@ -326,11 +349,12 @@ const char *lk_operation_name(lk_operation operation)
 /* The last operation on the wire wins, as in any oneof. */
 static lk_operation find_operation(lk_bytes message)
 {
-    lk_operation operation = LK_OPERATION_UNKNOWN;
+    lk_operation  operation = LK_OPERATION_UNKNOWN;
     lk_wire_field field = {0};
     while (message.size > 0 && lk_wire_next(&message, &field)) {
         if (field.number >= LK_OPERATION_APPEND && field.number < 200) {
-            operation = field.number <= LK_OPERATION_DATA_OVERLAY ? (lk_operation)field.number : LK_OPERATION_UNKNOWN;
+            operation =
+                field.number <= LK_OPERATION_DATA_OVERLAY ? (lk_operation)field.number : LK_OPERATION_UNKNOWN;
         }
     }
     return operation;
@@ -338,8 +362,8 @@ static lk_operation find_operation(lk_bytes message)
 
 lk_rc lk_pb_transaction_decode(lk_bytes message, lk_arena *arena, lk_transaction *out, lk_err *err)
 {
-    scratch memory;
-    lk_rc rc = LK_OK;
+    scratch                    memory;
+    lk_rc                      rc = LK_OK;
     const Lk__Pb__Transaction *pb =
         (Lk__Pb__Transaction *)scratch_unpack(&memory, &lk__pb__transaction__descriptor, message);
     if (pb == NULL) {

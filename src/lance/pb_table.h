@@ -20,9 +20,9 @@ enum { LK_PB_MEMORY_FACTOR = 24 };
 /* What a manifest says beyond lk_manifest, for the checks in manifest.c. */
 typedef struct lk_pb_features {
     lk_bytes file_format, format_version; /* data_format; "" when absent */
-    bool     fragment_tree;    /* fragments live outside the manifest */
-    bool     overlays;         /* a fragment has overlay files */
-    bool     lineage_columns;  /* a fragment keeps row lineage in hidden columns */
+    bool     fragment_tree;               /* fragments live outside the manifest */
+    bool     overlays;                    /* a fragment has overlay files */
+    bool     lineage_columns;             /* a fragment keeps row lineage in hidden columns */
 } lk_pb_features;
 
 /* Fills out (whose body is set) and *features; all memory in out->arena. LK_E_CORRUPT_FILE. */
@@ -42,8 +42,8 @@ typedef struct lk_pb_new_version { /* what a commit sets; everything else comes 
 } lk_pb_new_version;
 
 /* Appends the Manifest message of a new table without fragments. */
-void lk_pb_manifest_create(const lk_lance_schema *schema, uint32_t file_minor,
-    const lk_pb_new_version *version, lk_buf *out);
+void lk_pb_manifest_create(
+    const lk_lance_schema *schema, uint32_t file_minor, const lk_pb_new_version *version, lk_buf *out);
 
 /* Appends the Manifest message that grows out of `base`, a decoded body (invariant 2). */
 LK_MUST_CHECK lk_rc lk_pb_manifest_append(

@@ -36,7 +36,7 @@ static void *copy_array(lk_arena *arena, const void *items, size_t count, size_t
 static Lk__Pb__Entry **encode_pairs(lk_arena *arena, const lk_metadata_pair *pairs, size_t count)
 {
     Lk__Pb__Entry **entries = lk_arena_take(arena, count * sizeof *entries);
-    Lk__Pb__Entry *memory = lk_arena_take(arena, count * sizeof *memory);
+    Lk__Pb__Entry  *memory = lk_arena_take(arena, count * sizeof *memory);
     for (size_t index = 0; index < count; index++) {
         Lk__Pb__Entry *entry = entries[index] = &memory[index];
         lk__pb__entry__init(entry);
@@ -54,19 +54,19 @@ static int32_t field_kind(const lk_field_record *record, bool has_children)
         return LEAF;
     }
     return lk_bytes_starts(record->logical_type, LK_LITERAL("list")) ||
-            lk_bytes_starts(record->logical_type, LK_LITERAL("large_list"))
-        ? REPEATED
-        : PARENT;
+                   lk_bytes_starts(record->logical_type, LK_LITERAL("large_list"))
+               ? REPEATED
+               : PARENT;
 }
 
 static Lk__Pb__Field **encode_fields(lk_arena *arena, const lk_field_record *records, size_t count)
 {
     Lk__Pb__Field **fields = lk_arena_take(arena, count * sizeof *fields);
-    Lk__Pb__Field *memory = lk_arena_take(arena, count * sizeof *memory);
+    Lk__Pb__Field  *memory = lk_arena_take(arena, count * sizeof *memory);
     for (size_t index = 0; index < count; index++) {
         const lk_field_record *record = &records[index];
-        bool has_children = index + 1 < count && records[index + 1].parent_id == record->id;
-        Lk__Pb__Field *field = fields[index] = &memory[index];
+        bool                   has_children = index + 1 < count && records[index + 1].parent_id == record->id;
+        Lk__Pb__Field         *field = fields[index] = &memory[index];
         lk__pb__field__init(field);
         field->type = field_kind(record, has_children);
         field->has_type = field->type != 0;
@@ -94,8 +94,8 @@ typedef struct encoded_schema {
 
 static encoded_schema encode_schema(lk_arena *arena, const lk_lance_schema *schema)
 {
-    encoded_schema out = {0};
-    const lk_field_record *records = NULL;
+    encoded_schema          out = {0};
+    const lk_field_record  *records = NULL;
     const lk_metadata_pair *metadata = NULL;
     lk_lance_schema_records(schema, arena, &records, &out.field_count, &metadata, &out.metadata_count);
     out.fields = encode_fields(arena, records, out.field_count);
@@ -126,9 +126,9 @@ static Lk__Pb__DataFile *encode_file(lk_arena *arena, const lk_data_file *file)
 static Lk__Pb__DataFragment **encode_fragments(lk_arena *arena, const lk_fragment *fragments, size_t count)
 {
     Lk__Pb__DataFragment **out = lk_arena_take(arena, count * sizeof *out);
-    Lk__Pb__DataFragment *memory = lk_arena_take(arena, count * sizeof *memory);
+    Lk__Pb__DataFragment  *memory = lk_arena_take(arena, count * sizeof *memory);
     for (size_t index = 0; index < count; index++) {
-        const lk_fragment *fragment = &fragments[index];
+        const lk_fragment    *fragment = &fragments[index];
         Lk__Pb__DataFragment *pb = out[index] = &memory[index];
         lk__pb__data_fragment__init(pb);
         pb->has_id = fragment->id != 0;
@@ -180,8 +180,8 @@ static void encode_version(lk_arena *arena, const lk_pb_new_version *version, Lk
 void lk_pb_manifest_create(
     const lk_lance_schema *schema, uint32_t file_minor, const lk_pb_new_version *version, lk_buf *out)
 {
-    lk_arena arena = {0};
-    Lk__Pb__Manifest pb;
+    lk_arena                  arena = {0};
+    Lk__Pb__Manifest          pb;
     Lk__Pb__DataStorageFormat format;
 
     encode_version(&arena, version, &pb);
@@ -202,9 +202,20 @@ void lk_pb_manifest_create(
 /* What encode_version sets and what belongs to one version only (auxiliary data, its tag). */
 static bool is_set_by_commit(uint32_t number)
 {
-    enum { VERSION = 3, AUX_DATA = 4, INDEX_SECTION = 6, TIMESTAMP = 7, TAG = 8, READER_FLAGS = 9,
-        WRITER_FLAGS = 10, MAX_FRAGMENT_ID = 11, TRANSACTION_FILE = 12, WRITER_VERSION = 13,
-        TRANSACTION_SECTION_OLD = 21, TRANSACTION_SECTION = 23 };
+    enum {
+        VERSION = 3,
+        AUX_DATA = 4,
+        INDEX_SECTION = 6,
+        TIMESTAMP = 7,
+        TAG = 8,
+        READER_FLAGS = 9,
+        WRITER_FLAGS = 10,
+        MAX_FRAGMENT_ID = 11,
+        TRANSACTION_FILE = 12,
+        WRITER_VERSION = 13,
+        TRANSACTION_SECTION_OLD = 21,
+        TRANSACTION_SECTION = 23
+    };
     switch (number) {
     case VERSION:
     case AUX_DATA:
@@ -217,8 +228,10 @@ static bool is_set_by_commit(uint32_t number)
     case TRANSACTION_FILE:
     case WRITER_VERSION:
     case TRANSACTION_SECTION_OLD:
-    case TRANSACTION_SECTION: return true;
-    default: return false;
+    case TRANSACTION_SECTION:
+        return true;
+    default:
+        return false;
     }
 }
 
@@ -233,7 +246,7 @@ lk_rc lk_pb_manifest_append(lk_bytes base, const lk_pb_new_version *version, lk_
             lk_buf_append_bytes(out, field.whole);
         }
     }
-    lk_arena arena = {0};
+    lk_arena         arena = {0};
     Lk__Pb__Manifest pb;
     encode_version(&arena, version, &pb); /* one message after another is their merger */
     pack(&pb.base, out);
@@ -244,10 +257,10 @@ lk_rc lk_pb_manifest_append(lk_bytes base, const lk_pb_new_version *version, lk_
 void lk_pb_transaction_encode(const lk_transaction *transaction, const lk_fragment *fragments, size_t count,
     const lk_lance_schema *schema, lk_buf *out)
 {
-    lk_arena arena = {0};
+    lk_arena            arena = {0};
     Lk__Pb__Transaction pb;
-    Lk__Pb__Append append;
-    Lk__Pb__Overwrite overwrite;
+    Lk__Pb__Append      append;
+    Lk__Pb__Overwrite   overwrite;
 
     lk__pb__transaction__init(&pb);
     lk__pb__append__init(&append);
@@ -278,9 +291,9 @@ void lk_pb_transaction_encode(const lk_transaction *transaction, const lk_fragme
 
 void lk_pb_file_descriptor(const lk_lance_schema *schema, uint64_t rows, lk_buf *out)
 {
-    lk_arena arena = {0};
+    lk_arena               arena = {0};
     Lk__Pb__FileDescriptor pb;
-    Lk__Pb__Schema pb_schema;
+    Lk__Pb__Schema         pb_schema;
 
     encoded_schema encoded = encode_schema(&arena, schema);
     lk__pb__schema__init(&pb_schema);

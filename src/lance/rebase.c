@@ -23,23 +23,25 @@ static bool goes_with_append(lk_operation operation)
     case LK_OPERATION_UPDATE_CONFIG:
     case LK_OPERATION_DATA_REPLACEMENT:
     case LK_OPERATION_CLONE:
-    case LK_OPERATION_UPDATE_BASES: return true;
+    case LK_OPERATION_UPDATE_BASES:
+        return true;
     case LK_OPERATION_UNKNOWN:
     case LK_OPERATION_OVERWRITE:
     case LK_OPERATION_RESTORE:
     case LK_OPERATION_UPDATE_MEM_WAL_STATE:
-    case LK_OPERATION_DATA_OVERLAY: break;
+    case LK_OPERATION_DATA_OVERLAY:
+        break;
     }
     return false;
 }
 
 static lk_rc check_operation(lk_store *store, const lk_manifest *theirs, lk_err *err)
 {
-    lk_arena arena = {0};
-    lk_bytes message = {0};
+    lk_arena       arena = {0};
+    lk_bytes       message = {0};
     lk_transaction transaction = {0};
-    bool found = false;
-    lk_rc rc = lk_manifest_transaction(store, theirs, &arena, &message, &found, err);
+    bool           found = false;
+    lk_rc          rc = lk_manifest_transaction(store, theirs, &arena, &message, &found, err);
     if (rc == LK_OK && found) {
         rc = lk_pb_transaction_decode(message, &arena, &transaction, err);
     }
@@ -74,8 +76,8 @@ static lk_rc check_schema(const lk_manifest *base, const lk_manifest *tip, lk_er
             continue;
         }
         if ((field->arrow->flags & ARROW_FLAG_NULLABLE) == 0 || replaces(base->schema, field)) {
-            lk_rc rc = lk_fail(err, LK_E_CONFLICT, "column %s changed in version %" PRIu64, field->arrow->name,
-                tip->version);
+            lk_rc rc = lk_fail(err, LK_E_CONFLICT, "column %s changed in version %" PRIu64,
+                field->arrow->name, tip->version);
             lk_detail(err, "column \"%.60s\" was changed meanwhile", field->arrow->name);
             return rc;
         }
@@ -83,17 +85,17 @@ static lk_rc check_schema(const lk_manifest *base, const lk_manifest *tip, lk_er
     return LK_OK;
 }
 
-static lk_rc check_between(lk_store *store, const lk_version *versions, size_t count, uint64_t checked,
-    uint64_t last, lk_err *err)
+static lk_rc check_between(
+    lk_store *store, const lk_version *versions, size_t count, uint64_t checked, uint64_t last, lk_err *err)
 {
     for (size_t i = 0; i < count; i++) {
         if (versions[i].number <= checked || versions[i].number >= last) {
             continue;
         }
-        lk_arena arena = {0};
+        lk_arena     arena = {0};
         lk_manifest *theirs = NULL;
-        lk_bytes key = lk_manifest_key(versions[i].number, versions[i].naming, &arena);
-        lk_rc rc = lk_manifest_read(store, key, &theirs, err);
+        lk_bytes     key = lk_manifest_key(versions[i].number, versions[i].naming, &arena);
+        lk_rc        rc = lk_manifest_read(store, key, &theirs, err);
         if (rc == LK_OK) {
             rc = check_operation(store, theirs, err);
         }
@@ -106,11 +108,12 @@ static lk_rc check_between(lk_store *store, const lk_version *versions, size_t c
     return LK_OK;
 }
 
-lk_rc lk_rebase_append(lk_store *store, const lk_manifest *base, uint64_t checked, lk_manifest **tip, lk_err *err)
+lk_rc lk_rebase_append(
+    lk_store *store, const lk_manifest *base, uint64_t checked, lk_manifest **tip, lk_err *err)
 {
-    lk_arena arena = {0};
+    lk_arena    arena = {0};
     lk_version *versions = NULL;
-    size_t count = 0;
+    size_t      count = 0;
     *tip = NULL;
     lk_rc rc = lk_versions_list(store, &arena, &versions, &count, err);
     if (rc != LK_OK || count == 0 || versions[count - 1].number <= base->version) {
@@ -118,7 +121,8 @@ lk_rc lk_rebase_append(lk_store *store, const lk_manifest *base, uint64_t checke
     }
     lk_version last = versions[count - 1];
     if ((rc = check_between(store, versions, count, checked, last.number, err)) != LK_OK ||
-        (rc = lk_manifest_read(store, lk_manifest_key(last.number, last.naming, &arena), tip, err)) != LK_OK) {
+        (rc = lk_manifest_read(store, lk_manifest_key(last.number, last.naming, &arena), tip, err)) !=
+            LK_OK) {
         goto done;
     }
     if (last.number > checked) {

@@ -32,7 +32,7 @@ static size_t count_fields(const struct ArrowSchema *schema)
 static void read_metadata(const char *encoded, lk_arena *arena, const lk_metadata_pair **out, size_t *count)
 {
     struct ArrowMetadataReader reader;
-    struct ArrowStringView key, value;
+    struct ArrowStringView     key, value;
     *out = NULL;
     *count = 0;
     if (encoded == NULL || ArrowMetadataReaderInit(&reader, encoded) != NANOARROW_OK) {
@@ -59,8 +59,8 @@ static lk_rc refuse_type(const struct ArrowSchema *field, lk_err *err)
 
 static lk_rc add_record(record_list *list, const struct ArrowSchema *field, int32_t parent_id, lk_err *err)
 {
-    bool has_fields = false;
-    size_t index = list->count++;
+    bool             has_fields = false;
+    size_t           index = list->count++;
     lk_field_record *record = &list->records[index];
     *record = (lk_field_record){
         .name = lk_arena_copy(list->arena, lk_bytes_of(field->name)),
@@ -103,11 +103,11 @@ typedef struct by_id {
 typedef struct builder {
     const lk_field_record *records;
     size_t                 count;
-    by_id                 *ids;          /* ascending */
-    size_t                *first_child;  /* SIZE_MAX: none */
+    by_id                 *ids;         /* ascending */
+    size_t                *first_child; /* SIZE_MAX: none */
     size_t                *last_child;
     size_t                *next_sibling;
-    size_t                *children;     /* how many */
+    size_t                *children; /* how many */
     lk_lance_schema       *out;
 } builder;
 
@@ -119,7 +119,7 @@ static int compare_ids(const void *a, const void *b)
 
 static size_t find_record(const builder *b, int32_t id)
 {
-    by_id key = {id, 0};
+    by_id        key = {id, 0};
     const by_id *found = b->count == 0 ? NULL : bsearch(&key, b->ids, b->count, sizeof key, compare_ids);
     return found == NULL ? SIZE_MAX : found->index;
 }
@@ -151,7 +151,7 @@ static lk_rc link_records(builder *b, lk_arena *arena, lk_err *err)
     memset(b->next_sibling, 0xff, slots * sizeof(size_t));
     for (size_t index = 0; index < b->count; index++) {
         int32_t parent_id = b->records[index].parent_id;
-        size_t parent = parent_id == LK_FIELD_NONE ? b->count : find_record(b, parent_id);
+        size_t  parent = parent_id == LK_FIELD_NONE ? b->count : find_record(b, parent_id);
         if (parent == SIZE_MAX || (parent >= index && parent != b->count)) {
             return lk_fail(err, LK_E_CORRUPT_FILE, "field %d comes before its parent %d, or has none",
                 b->records[index].id, parent_id);
@@ -167,13 +167,14 @@ static lk_rc link_records(builder *b, lk_arena *arena, lk_err *err)
     return LK_OK;
 }
 
-static lk_rc set_metadata(struct ArrowSchema *schema, const lk_metadata_pair *pairs, size_t count, lk_err *err)
+static lk_rc set_metadata(
+    struct ArrowSchema *schema, const lk_metadata_pair *pairs, size_t count, lk_err *err)
 {
     if (count == 0) {
         return LK_OK;
     }
     struct ArrowBuffer buffer;
-    int rc = ArrowMetadataBuilderInit(&buffer, NULL);
+    int                rc = ArrowMetadataBuilderInit(&buffer, NULL);
     for (size_t i = 0; i < count && rc == NANOARROW_OK; i++) {
         struct ArrowStringView key = {pairs[i].key.data, (int64_t)pairs[i].key.size};
         struct ArrowStringView value = {pairs[i].value.data, (int64_t)pairs[i].value.size};
@@ -201,7 +202,7 @@ static bool record_says(const lk_field_record *record, const char *key, const ch
 static bool is_one_column(const lk_field_record *record)
 {
     return record_says(record, "packed", "true") || record_says(record, "lance-encoding:packed", "true") ||
-        record_says(record, "ARROW:extension:name", "lance.blob.v2");
+           record_says(record, "ARROW:extension:name", "lance.blob.v2");
 }
 
 static bool child_count_fits(const char *format, size_t count)
@@ -247,21 +248,24 @@ static lk_rc describe(const lk_field_record *record, struct ArrowSchema *node, b
     return rc;
 }
 
-static lk_rc build_node(builder *b, size_t record_index, unsigned depth, struct ArrowSchema *node, lk_err *err)
+static lk_rc build_node(
+    builder *b, size_t record_index, unsigned depth, struct ArrowSchema *node, lk_err *err)
 {
     const lk_field_record *record = &b->records[record_index];
-    size_t index = b->out->field_count++;
-    bool has_fields = false;
+    size_t                 index = b->out->field_count++;
+    bool                   has_fields = false;
 
     lk_rc rc = describe(record, node, &has_fields, err);
     if (rc == LK_OK && depth >= LK_SCHEMA_DEPTH_MAX) {
         rc = lk_fail(err, LK_E_LIMIT, "fields nest deeper than %d", LK_SCHEMA_DEPTH_MAX);
     }
     if (rc == LK_OK && has_fields != (b->children[record_index] > 0) && strcmp(node->format, "+s") != 0) {
-        rc = lk_fail(err, LK_E_CORRUPT_FILE, "%zu child fields do not fit the type", b->children[record_index]);
+        rc = lk_fail(
+            err, LK_E_CORRUPT_FILE, "%zu child fields do not fit the type", b->children[record_index]);
     }
     if (rc == LK_OK && has_fields && !child_count_fits(node->format, b->children[record_index])) {
-        rc = lk_fail(err, LK_E_CORRUPT_FILE, "%zu child fields do not fit the type", b->children[record_index]);
+        rc = lk_fail(
+            err, LK_E_CORRUPT_FILE, "%zu child fields do not fit the type", b->children[record_index]);
     }
     if (rc != LK_OK) {
         lk_context(err, "column '%.*s' of type '%.*s'", LK_FMT(record->name), LK_FMT(record->logical_type));
@@ -285,7 +289,7 @@ static lk_rc build_node(builder *b, size_t record_index, unsigned depth, struct 
 static lk_rc check_names(const lk_lance_schema *schema, lk_arena *arena, lk_err *err)
 {
     record_list list = {.arena = arena};
-    lk_rc rc = list_records(&schema->arrow, &list, err);
+    lk_rc       rc = list_records(&schema->arrow, &list, err);
     if (rc == LK_OK && list.count == schema->field_count) {
         return LK_OK;
     }
@@ -306,14 +310,14 @@ static void find_top(lk_lance_schema *schema)
     LK_ASSERT(count == (size_t)schema->arrow.n_children);
 }
 
-lk_rc lk_lance_schema_from_records(const lk_field_record *records, size_t count, const lk_metadata_pair *metadata,
-    size_t metadata_count, lk_lance_schema **out, lk_err *err)
+lk_rc lk_lance_schema_from_records(const lk_field_record *records, size_t count,
+    const lk_metadata_pair *metadata, size_t metadata_count, lk_lance_schema **out, lk_err *err)
 {
-    lk_arena arena = {0};
+    lk_arena         arena = {0};
     lk_lance_schema *schema = calloc(1, sizeof *schema);
     LK_ASSERT(schema != NULL);
     builder b = {.records = records, .count = count, .out = schema};
-    lk_rc rc = LK_OK;
+    lk_rc   rc = LK_OK;
 
     schema->fields = calloc(count + 1, sizeof *schema->fields);
     ArrowSchemaInit(&schema->arrow);
@@ -353,10 +357,10 @@ void lk_lance_schema_close(lk_lance_schema *schema)
 
 lk_rc lk_lance_schema_from_arrow(const struct ArrowSchema *arrow, lk_lance_schema **out, lk_err *err)
 {
-    lk_arena arena = {0};
-    record_list list = {.arena = &arena};
+    lk_arena                arena = {0};
+    record_list             list = {.arena = &arena};
     const lk_metadata_pair *metadata = NULL;
-    size_t metadata_count = 0;
+    size_t                  metadata_count = 0;
 
     lk_rc rc = lk_schema_check(arrow, err);
     if (rc == LK_OK) {
@@ -378,8 +382,8 @@ void lk_lance_schema_records(const lk_lance_schema *schema, lk_arena *arena, con
         ids[i] = schema->fields[i].id;
     }
     record_list list = {.arena = arena, .ids = ids};
-    lk_err err = {0};
-    lk_rc rc = list_records(&schema->arrow, &list, &err);
+    lk_err      err = {0};
+    lk_rc       rc = list_records(&schema->arrow, &list, &err);
     LK_ASSERT(rc == LK_OK && list.count == schema->field_count); /* check_names saw to it */
     *records = list.records;
     *count = list.count;

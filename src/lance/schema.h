@@ -21,19 +21,19 @@
 enum { LK_FIELD_NONE = -1 };
 
 typedef struct lk_lance_field {
-    const struct ArrowSchema *arrow;  /* this field's node; borrowed from the lk_lance_schema */
+    const struct ArrowSchema *arrow; /* this field's node; borrowed from the lk_lance_schema */
     int32_t                   id;
     int32_t                   parent_id; /* LK_FIELD_NONE at the top */
-    size_t                    end;    /* index after the last field of this subtree */
-    unsigned                  depth;  /* 0 at the top */
-    bool                      leaf;   /* owns exactly one column in 2.1 and 2.2 files */
+    size_t                    end;       /* index after the last field of this subtree */
+    unsigned                  depth;     /* 0 at the top */
+    bool                      leaf;      /* owns exactly one column in 2.1 and 2.2 files */
 } lk_lance_field;
 
 typedef struct lk_lance_schema {
     struct ArrowSchema arrow;  /* "+s"; children are the top-level fields in table order */
     lk_lance_field    *fields; /* pre-order, invariant 1 */
     size_t             field_count;
-    size_t            *top;    /* index in fields[] of each top-level field: arrow.n_children of them */
+    size_t            *top; /* index in fields[] of each top-level field: arrow.n_children of them */
 } lk_lance_schema;
 
 /* One field as the protobuf has it: the seam between this file and pb_table. */

@@ -14,7 +14,9 @@
 
 #include <cmocka.h>
 
-static const struct { const char *logical, *arrow; } pairs[] = {
+static const struct {
+    const char *logical, *arrow;
+} pairs[] = {
     {"null", "null"},
     {"bool", "bool"},
     {"int8", "int8"},
@@ -45,14 +47,15 @@ static const struct { const char *logical, *arrow; } pairs[] = {
 static void every_logical_type_has_its_arrow_type_and_back(void **state)
 {
     for (size_t i = 0; i < sizeof pairs / sizeof pairs[0]; i++) {
-        lk_arena arena = {0};
-        lk_err err = {0};
+        lk_arena           arena = {0};
+        lk_err             err = {0};
         struct ArrowSchema parsed = {0}, expected = {0};
-        bool has_fields = true;
-        lk_bytes name = {0};
+        bool               has_fields = true;
+        lk_bytes           name = {0};
         assert_int_equal(lk_type_parse(lk_bytes_of(pairs[i].arrow), LK_LITERAL("c"), &expected, &err), LK_OK);
         ArrowSchemaInit(&parsed);
-        assert_int_equal(lk_logical_type_parse(lk_bytes_of(pairs[i].logical), &parsed, &has_fields, &err), LK_OK);
+        assert_int_equal(
+            lk_logical_type_parse(lk_bytes_of(pairs[i].logical), &parsed, &has_fields, &err), LK_OK);
         assert_false(has_fields);
         assert_string_equal(parsed.format, expected.format);
         assert_int_equal(parsed.n_children, expected.n_children);
@@ -73,8 +76,8 @@ static void names_we_do_not_know_are_refused(void **state)
         "fixed_size_list:fixed_size_list:fixed_size_list:fixed_size_list:fixed_size_list:fixed_size_list:"
         "fixed_size_list:fixed_size_list:fixed_size_list:fixed_size_list:int8:1:1:1:1:1:1:1:1:1:1"};
     for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
-        lk_err err = {0};
-        bool has_fields = false;
+        lk_err             err = {0};
+        bool               has_fields = false;
         struct ArrowSchema out = {0};
         ArrowSchemaInit(&out);
         assert_int_equal(
@@ -96,9 +99,15 @@ static void parse_columns(const char *const *columns, size_t count, struct Arrow
 
 static void ids_are_given_in_pre_order_and_leaves_own_columns(void **state)
 {
-    static const char *const columns[] = {"a:int64", "s:struct<x:int32?,t:struct<y:utf8>?,v:fixed_size_list<float32?>(4)>?",
-        "b:timestamp[us,UTC]?"};
-    static const struct { const char *name; int32_t id, parent; size_t end; unsigned depth; bool leaf; } expected[] = {
+    static const char *const columns[] = {"a:int64",
+        "s:struct<x:int32?,t:struct<y:utf8>?,v:fixed_size_list<float32?>(4)>?", "b:timestamp[us,UTC]?"};
+    static const struct {
+        const char *name;
+        int32_t     id, parent;
+        size_t      end;
+        unsigned    depth;
+        bool        leaf;
+    } expected[] = {
         {"a", 0, -1, 1, 0, true},
         {"s", 1, -1, 6, 0, false},
         {"x", 2, 1, 3, 1, true},
@@ -108,8 +117,8 @@ static void ids_are_given_in_pre_order_and_leaves_own_columns(void **state)
         {"b", 6, -1, 7, 0, true},
     };
     struct ArrowSchema arrow = {0};
-    lk_lance_schema *schema = NULL;
-    lk_err err = {0};
+    lk_lance_schema   *schema = NULL;
+    lk_err             err = {0};
     parse_columns(columns, 3, &arrow);
     assert_int_equal(lk_lance_schema_from_arrow(&arrow, &schema, &err), LK_OK);
     assert_int_equal(schema->field_count, sizeof expected / sizeof expected[0]);
@@ -134,9 +143,9 @@ static void ids_are_given_in_pre_order_and_leaves_own_columns(void **state)
 static void a_type_that_lance_cannot_hold_is_refused_by_column(void **state)
 {
     static const char *const columns[] = {"ok:int64", "gap:month_interval?"};
-    struct ArrowSchema arrow = {0};
-    lk_lance_schema *schema = NULL;
-    lk_err err = {0};
+    struct ArrowSchema       arrow = {0};
+    lk_lance_schema         *schema = NULL;
+    lk_err                   err = {0};
     parse_columns(columns, 2, &arrow);
     assert_int_equal(lk_lance_schema_from_arrow(&arrow, &schema, &err), LK_E_INVALID_SCHEMA);
     assert_non_null(strstr(err.detail, "gap"));
@@ -146,14 +155,17 @@ static void a_type_that_lance_cannot_hold_is_refused_by_column(void **state)
 static lk_rc from_records(const lk_field_record *records, size_t count)
 {
     lk_lance_schema *schema = NULL;
-    lk_err err = {0};
-    lk_rc rc = lk_lance_schema_from_records(records, count, NULL, 0, &schema, &err);
+    lk_err           err = {0};
+    lk_rc            rc = lk_lance_schema_from_records(records, count, NULL, 0, &schema, &err);
     lk_lance_schema_close(schema);
     return rc;
 }
 
-#define FIELD(field_id, parent, type) \
-    {.name = {"f", 1}, .logical_type = {(type), sizeof(type) - 1}, .id = (field_id), .parent_id = (parent)}
+#define FIELD(field_id, parent, type)                                                   \
+    {                                                                                   \
+        .name = {"f", 1}, .logical_type = {(type), sizeof(type) - 1}, .id = (field_id), \
+        .parent_id = (parent)                                                           \
+    }
 
 static void records_that_make_no_tree_are_corrupt(void **state)
 {

@@ -16,7 +16,7 @@
 
 static lk_store *open_store(const char *path)
 {
-    lk_err err = {0};
+    lk_err    err = {0};
     lk_store *store = NULL;
     if (lk_local_store_open(&store, lk_bytes_of(path), false, &err) != LK_OK) {
         fail_msg("%s", err.context);
@@ -26,10 +26,11 @@ static lk_store *open_store(const char *path)
 
 lk_store *fixture_golden(const char *name)
 {
-    char path[1024];
+    char        path[1024];
     const char *end = strstr(__FILE__, "src/lance/");
     assert_non_null(end);
-    (void)snprintf(path, sizeof path, "%.*stests/golden/lance/%s.lance", (int)(end - __FILE__), __FILE__, name);
+    (void)snprintf(
+        path, sizeof path, "%.*stests/golden/lance/%s.lance", (int)(end - __FILE__), __FILE__, name);
     return open_store(path);
 }
 
@@ -81,7 +82,7 @@ static lk_rc counter_next(lk_batches *batches, struct ArrowArray *out, lk_err *e
     assert_int_equal(ArrowArrayInitFromSchema(out, &batches->schema, NULL), NANOARROW_OK);
     assert_int_equal(ArrowArrayStartAppending(out), NANOARROW_OK);
     for (int64_t i = 0; i < self->rows; i++) {
-        char name[32];
+        char    name[32];
         int64_t id = self->next_id++;
         (void)snprintf(name, sizeof name, "n%lld", (long long)id);
         assert_int_equal(ArrowArrayAppendInt(out->children[0], id), NANOARROW_OK);
@@ -115,10 +116,10 @@ lk_batches *fixture_rows(int64_t first, int64_t rows, int64_t batches)
 
 lk_buf fixture_object(lk_store *store, const char *key)
 {
-    lk_err err = {0};
-    lk_buf out = {0};
+    lk_err           err = {0};
+    lk_buf           out = {0};
     lk_store_reader *reader = NULL;
-    uint64_t size = 0;
+    uint64_t         size = 0;
     if (lk_store_open_object(store, lk_bytes_of(key), &reader, &size, &err) != LK_OK) {
         fail_msg("%s", err.context);
     }

@@ -12,7 +12,7 @@ lk_store *fixture_golden(const char *name);
 typedef struct fixture_scratch {
     char path[128];
 } fixture_scratch;
-lk_store *fixture_scratch_open(fixture_scratch *scratch);  /* makes the directory */
+lk_store *fixture_scratch_open(fixture_scratch *scratch);   /* makes the directory */
 lk_store *fixture_scratch_reopen(fixture_scratch *scratch); /* another store over it */
 void      fixture_scratch_remove(fixture_scratch *scratch);
 

@@ -14,8 +14,8 @@ static int compare(const void *a, const void *b)
 lk_rc lk_versions_list(lk_store *store, lk_arena *arena, lk_version **versions, size_t *count, lk_err *err)
 {
     lk_store_entry *entries = NULL;
-    size_t entry_count = 0;
-    lk_rc rc = lk_store_list(store, LK_LITERAL("_versions"), arena, &entries, &entry_count, err);
+    size_t          entry_count = 0;
+    lk_rc           rc = lk_store_list(store, LK_LITERAL("_versions"), arena, &entries, &entry_count, err);
     if (rc != LK_OK) {
         return rc;
     }
@@ -34,10 +34,10 @@ lk_rc lk_versions_list(lk_store *store, lk_arena *arena, lk_version **versions, 
 
 lk_rc lk_versions_latest(lk_store *store, lk_version *latest, bool *found, lk_err *err)
 {
-    lk_arena arena = {0};
+    lk_arena    arena = {0};
     lk_version *versions = NULL;
-    size_t count = 0;
-    lk_rc rc = lk_versions_list(store, &arena, &versions, &count, err);
+    size_t      count = 0;
+    lk_rc       rc = lk_versions_list(store, &arena, &versions, &count, err);
     *found = rc == LK_OK && count > 0;
     if (*found) {
         *latest = versions[count - 1];

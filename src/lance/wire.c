@@ -21,7 +21,7 @@ static bool take_varint(lk_bytes *rest, uint64_t *value)
 bool lk_wire_next(lk_bytes *rest, lk_wire_field *out)
 {
     const char *start = rest->data;
-    uint64_t tag = 0, length = 0;
+    uint64_t    tag = 0, length = 0;
     if (!take_varint(rest, &tag) || tag > UINT32_MAX) {
         return false;
     }
@@ -32,14 +32,19 @@ bool lk_wire_next(lk_bytes *rest, lk_wire_field *out)
         }
         length = 0;
         break;
-    case 1: length = 8; break;
+    case 1:
+        length = 8;
+        break;
     case 2:
         if (!take_varint(rest, &length)) {
             return false;
         }
         break;
-    case 5: length = 4; break;
-    default: return false;
+    case 5:
+        length = 4;
+        break;
+    default:
+        return false;
     }
     if (length > rest->size) {
         return false;
