@@ -60,6 +60,12 @@ _Static_assert(LK_LEASE_RENEW_MS * 2 <= LK_LEASE_TTL_MS, "one renewal may be mis
 #define LK_IPC_BODY_BYTES_MAX (2ULL * 1024 * 1024 * 1024)
 #define LK_IPC_DICTIONARIES_MAX 1024
 
+/* Each delta copies the dictionary that it extends, so their number bounds that work. */
+#define LK_IPC_DELTAS_MAX 4096
+
+/* Rows of one array from outside; columns without buffers (null type) make no bytes to bound it by. */
+#define LK_ARRAY_LENGTH_MAX 2147483647LL
+
 /* The catalog cache: from when a directory is refreshed behind its readers, from when an answer is stale,
  * how often an authority that failed is tried, how long and for how many names absence is remembered. */
 #define LK_CATALOG_FRESH_MS 2500
