@@ -1,0 +1,385 @@
+/*
+ * store_contract_test.c - the rules of io/store.h, one suite for every body: local (durable and not) and
+ * faulty without faults. LK_TSAN: writers race for one name, and readers share an open object.
+ */
+#include "base/fault.h"
+#include "base/file.h"
+#include "io/faulty.h"
+#include "io/local.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <unistd.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+typedef struct fixture {
+    char          root[64];
+    lk_store     *store;
+    lk_fault_plan plan;
+    lk_arena      arena;
+    lk_err        err;
+} fixture;
+
+enum body { LOCAL, LOCAL_UNSYNCED, FAULTY };
+
+static int open_body(void **state, enum body body)
+{
+    fixture *f = calloc(1, sizeof *f);
+    (void)snprintf(f->root, sizeof f->root, "/tmp/lk-store-XXXXXX");
+    if (mkdtemp(f->root) == NULL) {
+        return 1;
+    }
+    lk_fault_plan_init(&f->plan);
+    lk_bytes root = lk_arena_format(&f->arena, "%s/root", f->root); /* does not exist yet */
+    if (lk_local_store_open(&f->store, root, body != LOCAL_UNSYNCED, &f->err) != LK_OK) {
+        return 1;
+    }
+    f->store = body == FAULTY ? lk_faulty_store_new(f->store, &f->plan) : f->store;
+    *state = f;
+    return 0;
+}
+
+static int open_local(void **state)
+{
+    return open_body(state, LOCAL);
+}
+
+static int open_unsynced(void **state)
+{
+    return open_body(state, LOCAL_UNSYNCED);
+}
+
+static int open_faulty(void **state)
+{
+    return open_body(state, FAULTY);
+}
+
+static int close_body(void **state)
+{
+    fixture *f = *state;
+    lk_store_close(f->store);
+    lk_fault_plan_deinit(&f->plan);
+    lk_rc rc = lk_directory_remove(f->root, &f->err);
+    lk_arena_close(&f->arena);
+    free(f);
+    return rc != LK_OK;
+}
+
+static void put(fixture *f, const char *key, lk_bytes bytes)
+{
+    bool created = false;
+    assert_int_equal(lk_store_put_if_absent(f->store, lk_bytes_of(key), bytes, &created, &f->err), LK_OK);
+    assert_true(created);
+}
+
+/* The whole object, in the arena; fails the test when it is absent. */
+static lk_bytes get(fixture *f, const char *key)
+{
+    lk_store_reader *reader = NULL;
+    uint64_t         size = 0;
+    assert_int_equal(lk_store_open_object(f->store, lk_bytes_of(key), &reader, &size, &f->err), LK_OK);
+    lk_store_range range = {0, (size_t)size, lk_arena_take(&f->arena, (size_t)size + 1)};
+    assert_int_equal(lk_store_read(reader, &range, 1, &f->err), LK_OK);
+    lk_store_reader_close(reader);
+    return (lk_bytes){range.out, (size_t)size};
+}
+
+static void assert_absent(fixture *f, const char *key)
+{
+    lk_store_reader *reader = NULL;
+    uint64_t         size = 0;
+    assert_int_equal(lk_store_open_object(f->store, lk_bytes_of(key), &reader, &size, &f->err), LK_E_NOT_FOUND);
+}
+
+/* How many entries a directory has, temporaries included. */
+static size_t entries_of(fixture *f, const char *directory)
+{
+    lk_store_entry *entries = NULL;
+    size_t          count = 99;
+    assert_int_equal(lk_store_list(f->store, lk_bytes_of(directory), &f->arena, &entries, &count, &f->err), LK_OK);
+    return count;
+}
+
+static void a_put_object_reads_back(void **state)
+{
+    fixture *f = *state;
+    put(f, "a/b/c.bin", LK_LITERAL("x\0y"));
+    assert_true(lk_bytes_equal(get(f, "a/b/c.bin"), LK_LITERAL("x\0y")));
+    put(f, "empty", (lk_bytes){0});
+    assert_int_equal(get(f, "empty").size, 0);
+    assert_int_equal(entries_of(f, "a/b"), 1);
+}
+
+static void the_second_put_loses_and_changes_nothing(void **state)
+{
+    fixture *f = *state;
+    bool     created = true;
+    put(f, "d/name", LK_LITERAL("first"));
+    assert_int_equal(
+        lk_store_put_if_absent(f->store, LK_LITERAL("d/name"), LK_LITERAL("second"), &created, &f->err), LK_OK);
+    assert_false(created);
+    assert_true(lk_bytes_equal(get(f, "d/name"), LK_LITERAL("first")));
+    assert_int_equal(entries_of(f, "d"), 1);
+}
+
+static void an_object_is_invisible_until_finished(void **state)
+{
+    fixture         *f = *state;
+    lk_store_writer *writer = NULL;
+    lk_buf           whole = {0};
+    assert_int_equal(lk_store_create(f->store, LK_LITERAL("t/data/f.lance"), &writer, &f->err), LK_OK);
+    for (unsigned i = 0; i < 300; i++) { /* pieces below, at and above any buffer */
+        size_t from = whole.size;
+        lk_buf_append_zeros(&whole, i * i * 7 % 150000);
+        memset(whole.data + from, (int)i, whole.size - from);
+        assert_int_equal(lk_store_write(writer, whole.data + from, whole.size - from, &f->err), LK_OK);
+    }
+    assert_absent(f, "t/data/f.lance");
+    assert_int_equal(lk_store_finish(writer, &f->err), LK_OK);
+    assert_true(lk_bytes_equal(get(f, "t/data/f.lance"), lk_buf_view(&whole)));
+    assert_int_equal(entries_of(f, "t/data"), 1);
+    lk_buf_deinit(&whole);
+}
+
+static void an_abandoned_object_leaves_nothing(void **state)
+{
+    fixture         *f = *state;
+    lk_store_writer *writer = NULL;
+    assert_int_equal(lk_store_create(f->store, LK_LITERAL("t/f"), &writer, &f->err), LK_OK);
+    assert_int_equal(lk_store_write(writer, "abc", 3, &f->err), LK_OK);
+    lk_store_abandon(writer);
+    lk_store_abandon(NULL);
+    assert_absent(f, "t/f");
+    assert_int_equal(entries_of(f, "t"), 0);
+}
+
+static void finishing_under_a_taken_name_is_a_conflict(void **state)
+{
+    fixture         *f = *state;
+    lk_store_writer *writer = NULL;
+    put(f, "t/f", LK_LITERAL("first"));
+    assert_int_equal(lk_store_create(f->store, LK_LITERAL("t/f"), &writer, &f->err), LK_OK);
+    assert_int_equal(lk_store_write(writer, "second", 6, &f->err), LK_OK);
+    assert_int_equal(lk_store_finish(writer, &f->err), LK_E_CONFLICT);
+    assert_true(lk_bytes_equal(get(f, "t/f"), LK_LITERAL("first")));
+    assert_int_equal(entries_of(f, "t"), 1);
+}
+
+static void ranges_are_read_whole_or_not_at_all(void **state)
+{
+    fixture         *f = *state;
+    lk_store_reader *reader = NULL;
+    uint64_t         size = 0;
+    char             a[3] = {0}, b[4] = {0};
+    put(f, "f", LK_LITERAL("0123456789"));
+    assert_int_equal(lk_store_open_object(f->store, LK_LITERAL("f"), &reader, &size, &f->err), LK_OK);
+    assert_int_equal(size, 10);
+    const lk_store_range good[] = {{7, 3, a}, {2, 4, b}, {10, 0, NULL}};
+    assert_int_equal(lk_store_read(reader, good, 3, &f->err), LK_OK);
+    assert_memory_equal(a, "789", 3);
+    assert_memory_equal(b, "2345", 4);
+    const lk_store_range bad[] = {{8, 3, a}, {11, 0, a}, {UINT64_MAX, 2, a}, {UINT64_MAX - 1, 3, a}, {0, SIZE_MAX, a}};
+    for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++) {
+        assert_int_equal(lk_store_read(reader, &bad[i], 1, &f->err), LK_E_CORRUPT_FILE);
+    }
+    lk_store_reader_close(reader);
+    lk_store_reader_close(NULL);
+}
+
+static void an_open_object_survives_its_removal(void **state)
+{
+    fixture         *f = *state;
+    lk_store_reader *reader = NULL;
+    uint64_t         size = 0;
+    char             a[3] = {0};
+    put(f, "f", LK_LITERAL("abc"));
+    assert_int_equal(lk_store_open_object(f->store, LK_LITERAL("f"), &reader, &size, &f->err), LK_OK);
+    assert_int_equal(lk_store_remove(f->store, LK_LITERAL("f"), &f->err), LK_OK);
+    assert_absent(f, "f");
+    const lk_store_range range = {0, 3, a};
+    assert_int_equal(lk_store_read(reader, &range, 1, &f->err), LK_OK);
+    assert_memory_equal(a, "abc", 3);
+    lk_store_reader_close(reader);
+}
+
+static void absence_is_not_found_for_open_and_nothing_for_remove(void **state)
+{
+    fixture *f = *state;
+    assert_absent(f, "nowhere/f");
+    assert_int_equal(lk_store_remove(f->store, LK_LITERAL("nowhere/f"), &f->err), LK_OK);
+    assert_int_equal(lk_store_remove_tree(f->store, LK_LITERAL("nowhere"), &f->err), LK_OK);
+    assert_int_equal(entries_of(f, ""), 0);
+    assert_int_equal(entries_of(f, "nowhere/at/all"), 0);
+    put(f, "dir/f", LK_LITERAL("x"));
+    assert_absent(f, "dir");       /* a directory is no object */
+    assert_absent(f, "dir/f/more"); /* nor does an object hold others */
+}
+
+static void a_list_shows_one_level_with_sizes(void **state)
+{
+    fixture        *f = *state;
+    lk_store_entry *entries = NULL;
+    size_t          count = 0, seen = 0;
+    put(f, "t/a", LK_LITERAL("12345"));
+    put(f, "t/sub/b", LK_LITERAL("1"));
+    put(f, "u", LK_LITERAL("1"));
+    assert_int_equal(lk_store_list(f->store, LK_LITERAL("t"), &f->arena, &entries, &count, &f->err), LK_OK);
+    for (size_t i = 0; i < count; i++) {
+        if (lk_bytes_equal(entries[i].name, LK_LITERAL("a"))) {
+            assert_false(entries[i].is_directory);
+            assert_int_equal(entries[i].size, 5);
+            assert_true(entries[i].modified_ms > 1577836800000); /* 2020 */
+            seen++;
+        } else {
+            assert_true(lk_bytes_equal(entries[i].name, LK_LITERAL("sub")));
+            assert_true(entries[i].is_directory);
+        }
+    }
+    assert_int_equal(count, 2);
+    assert_int_equal(seen, 1);
+    assert_int_equal(entries_of(f, ""), 2);
+}
+
+static void a_removed_tree_is_gone_and_can_be_made_again(void **state)
+{
+    fixture *f = *state;
+    put(f, "t/a", LK_LITERAL("1"));
+    put(f, "t/sub/b", LK_LITERAL("1"));
+    put(f, "kept", LK_LITERAL("1"));
+    assert_int_equal(lk_store_remove_tree(f->store, LK_LITERAL("t"), &f->err), LK_OK);
+    assert_absent(f, "t/sub/b");
+    assert_int_equal(entries_of(f, ""), 1);
+    put(f, "t/sub/b", LK_LITERAL("2"));
+    assert_true(lk_bytes_equal(get(f, "t/sub/b"), LK_LITERAL("2")));
+}
+
+static void keys_cannot_leave_the_root(void **state)
+{
+    fixture       *f = *state;
+    const lk_bytes bad[] = {
+        LK_LITERAL(""), LK_LITERAL("/etc/passwd"), LK_LITERAL(".."), LK_LITERAL("../x"), LK_LITERAL("a/../../x"),
+        LK_LITERAL("a//b"), LK_LITERAL("a/"), LK_LITERAL("./a"), LK_LITERAL("a/."), LK_LITERAL("a\0b"),
+    };
+    for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++) {
+        lk_store_reader *reader = NULL;
+        lk_store_writer *writer = NULL;
+        lk_store_entry  *entries = NULL;
+        uint64_t         size = 0;
+        size_t           count = 0;
+        bool             created = false;
+        lk_err          *err = &f->err;
+        assert_int_equal(lk_store_open_object(f->store, bad[i], &reader, &size, err), LK_E_INVALID_REQUEST);
+        assert_int_equal(lk_store_create(f->store, bad[i], &writer, err), LK_E_INVALID_REQUEST);
+        assert_int_equal(lk_store_put_if_absent(f->store, bad[i], bad[i], &created, err), LK_E_INVALID_REQUEST);
+        assert_int_equal(lk_store_remove(f->store, bad[i], err), LK_E_INVALID_REQUEST);
+        assert_int_equal(lk_store_remove_tree(f->store, bad[i], err), LK_E_INVALID_REQUEST);
+        if (bad[i].size > 0) { /* the root itself may be listed */
+            assert_int_equal(lk_store_list(f->store, bad[i], &f->arena, &entries, &count, err), LK_E_INVALID_REQUEST);
+        }
+    }
+    put(f, "..a/b..", LK_LITERAL("dots inside are fine"));
+}
+
+struct racer {
+    fixture  *f;
+    lk_thread thread;
+    char      text[8];
+    unsigned  wins;
+};
+
+static void race(void *context)
+{
+    struct racer *self = context;
+    for (int i = 0; i < 20; i++) {
+        char   key[32];
+        bool   created = false;
+        lk_err err = {0};
+        (void)snprintf(key, sizeof key, "race-%d/name", i);
+        lk_rc rc = lk_store_put_if_absent(self->f->store, lk_bytes_of(key), lk_bytes_of(self->text), &created, &err);
+        self->wins += rc == LK_OK && created;
+        self->wins += rc != LK_OK ? 1000 : 0;
+    }
+}
+
+static void of_racing_puts_one_wins(void **state)
+{
+    fixture     *f = *state;
+    struct racer racers[3] = {0};
+    for (int i = 0; i < 3; i++) {
+        racers[i].f = f;
+        (void)snprintf(racers[i].text, sizeof racers[i].text, "%d", i);
+        assert_int_equal(lk_thread_start(&racers[i].thread, "racer", race, &racers[i], &f->err), LK_OK);
+    }
+    for (int i = 0; i < 3; i++) {
+        lk_thread_join(&racers[i].thread);
+    }
+    assert_int_equal(racers[0].wins + racers[1].wins + racers[2].wins, 20);
+    assert_int_equal(entries_of(f, "race-7"), 1);
+}
+
+struct sharer {
+    lk_store_reader *reader;
+    lk_thread        thread;
+    bool             good;
+};
+
+static void read_all_over(void *context)
+{
+    struct sharer *self = context;
+    self->good = true;
+    for (unsigned i = 0; i < 2000; i++) {
+        unsigned char  byte = 0;
+        lk_err         err = {0};
+        lk_store_range range = {i * 31 % 256, 1, &byte};
+        self->good = self->good && lk_store_read(self->reader, &range, 1, &err) == LK_OK && byte == range.offset;
+    }
+}
+
+static void one_reader_serves_many_threads(void **state)
+{
+    fixture      *f = *state;
+    char          bytes[256];
+    uint64_t      size = 0;
+    struct sharer sharers[3] = {0};
+    for (int i = 0; i < 256; i++) {
+        bytes[i] = (char)i;
+    }
+    put(f, "f", (lk_bytes){bytes, sizeof bytes});
+    lk_store_reader *reader = NULL;
+    assert_int_equal(lk_store_open_object(f->store, LK_LITERAL("f"), &reader, &size, &f->err), LK_OK);
+    for (int i = 0; i < 3; i++) {
+        sharers[i].reader = reader;
+        assert_int_equal(lk_thread_start(&sharers[i].thread, "sharer", read_all_over, &sharers[i], &f->err), LK_OK);
+    }
+    for (int i = 0; i < 3; i++) {
+        lk_thread_join(&sharers[i].thread);
+        assert_true(sharers[i].good);
+    }
+    lk_store_reader_close(reader);
+}
+
+#define CONTRACT(open)                                                                                      \
+    cmocka_unit_test_setup_teardown(a_put_object_reads_back, open, close_body),                             \
+    cmocka_unit_test_setup_teardown(the_second_put_loses_and_changes_nothing, open, close_body),            \
+    cmocka_unit_test_setup_teardown(an_object_is_invisible_until_finished, open, close_body),               \
+    cmocka_unit_test_setup_teardown(an_abandoned_object_leaves_nothing, open, close_body),                  \
+    cmocka_unit_test_setup_teardown(finishing_under_a_taken_name_is_a_conflict, open, close_body),          \
+    cmocka_unit_test_setup_teardown(ranges_are_read_whole_or_not_at_all, open, close_body),                 \
+    cmocka_unit_test_setup_teardown(an_open_object_survives_its_removal, open, close_body),                 \
+    cmocka_unit_test_setup_teardown(absence_is_not_found_for_open_and_nothing_for_remove, open, close_body), \
+    cmocka_unit_test_setup_teardown(a_list_shows_one_level_with_sizes, open, close_body),                   \
+    cmocka_unit_test_setup_teardown(a_removed_tree_is_gone_and_can_be_made_again, open, close_body),        \
+    cmocka_unit_test_setup_teardown(keys_cannot_leave_the_root, open, close_body),                          \
+    cmocka_unit_test_setup_teardown(of_racing_puts_one_wins, open, close_body),                             \
+    cmocka_unit_test_setup_teardown(one_reader_serves_many_threads, open, close_body)
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {CONTRACT(open_local), CONTRACT(open_unsynced), CONTRACT(open_faulty)};
+    return cmocka_run_group_tests_name("store contract", tests, NULL, NULL);
+}
