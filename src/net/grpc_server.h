@@ -57,7 +57,8 @@ typedef struct lk_grpc_server_options {
 
     /* Runs on the worker before every handler, for unknown methods too: authentication. May be NULL. */
     lk_rc (*admit)(lk_grpc_call *call, void *context, lk_err *err);
-    /* Runs after every handler, with its outcome (err is meaningful unless rc is LK_OK): logs. May be NULL. */
+    /* Runs after every call, with its outcome (err is meaningful unless rc is LK_OK): logs. A call that was
+     * cancelled while it was queued never saw admit. May be NULL. */
     void (*observe)(lk_grpc_call *call, void *context, lk_rc rc, const lk_err *err);
     /* What the client is told about a failure; text goes into the arena. NULL: code and message only. */
     void (*translate)(const lk_err *err, lk_arena *arena, lk_grpc_status *out);
