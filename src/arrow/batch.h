@@ -40,6 +40,10 @@ void lk_batch_of_columns(struct ArrowArray *columns, size_t count, int64_t lengt
 /* Bytes that the array's buffers keep alive, children included. */
 size_t lk_array_bytes(const struct ArrowSchema *schema, const struct ArrowArray *array);
 
+/* Bytes of the values of rows [start, start + count) alone, as a copy of them would hold (bitmaps left out). */
+uint64_t lk_array_range_bytes(
+    const struct ArrowSchema *schema, const struct ArrowArray *array, int64_t start, int64_t count);
+
 /* Checks lengths, offsets and UTF-8 so that later readers need not (foreign arrays). LK_E_INVALID_IPC. */
 LK_MUST_CHECK lk_rc lk_array_validate(const struct ArrowSchema *schema, const struct ArrowArray *array, lk_err *err);
 

@@ -52,6 +52,8 @@ typedef struct lk_type {
  * views, run-end encoded). Children are not looked at, but their number is. */
 bool lk_type_of(const struct ArrowSchema *schema, lk_type *out);
 
+int64_t lk_layout_buffers(lk_layout layout); /* how many a layout has */
+
 static inline bool lk_type_is_signed(lk_type_id id) { return id >= LK_TYPE_INT8 && id <= LK_TYPE_INT64; }
 static inline bool lk_type_is_unsigned(lk_type_id id) { return id >= LK_TYPE_UINT8 && id <= LK_TYPE_UINT64; }
 static inline bool lk_type_is_integer(lk_type_id id) { return id >= LK_TYPE_INT8 && id <= LK_TYPE_UINT64; }

@@ -57,6 +57,7 @@ _Static_assert(LK_LEASE_RENEW_MS * 2 <= LK_LEASE_TTL_MS, "one renewal may be mis
 /* One Arrow IPC message: a header holds 64 bytes a column at most plus the schema's text; a body without a
  * budget of its own is refused above this. Dictionary-encoded fields a schema. */
 #define LK_IPC_HEADER_BYTES_MAX (4 * 1024 * 1024)
+#define LK_IPC_FOOTER_BYTES_MAX (64 * 1024 * 1024) /* 24 bytes for each of its batches */
 #define LK_IPC_BODY_BYTES_MAX (2ULL * 1024 * 1024 * 1024)
 #define LK_IPC_DICTIONARIES_MAX 1024
 
@@ -85,8 +86,6 @@ _Static_assert(LK_CATALOG_FRESH_MS < LK_CATALOG_STALE_MS, "stale begins after fr
 /* The leader looks for unfinished work on taking over and then this often, this many records at a time. */
 #define LK_RECOVERY_INTERVAL_MS 60000
 #define LK_RECOVERY_PAGE_ITEMS 128
-/* A create older than this without a registration is dead, and its files are removed. */
-#define LK_CREATE_GRACE_SECS 600
 
 /* Open datasets an engine keeps for the next append or reader. */
 #define LK_ENGINE_OPEN_MAX 512

@@ -1,0 +1,146 @@
+/* select.c - filter, take, concat, nulls (batch.h): each turns its question into ranges for lk_gather. */
+#include "arrow/gather_priv.h"
+
+#include <stdlib.h>
+
+/* Appends [start, start + length), joined to the last range when it continues it. */
+static inline void add_range(lk_range *ranges, size_t *count, int64_t start, int64_t length)
+{
+    lk_range *last = *count == 0 ? NULL : &ranges[*count - 1];
+    bool joins = last != NULL &&
+        (start < 0 ? last->start < 0 : last->start >= 0 && last->start + last->length == start);
+    if (joins) {
+        last->length += length;
+    } else {
+        ranges[(*count)++] = (lk_range){start, length};
+    }
+}
+
+/* The low bits of 64 selection bytes, as one word. */
+static uint64_t pack_64(const uint8_t *selection)
+{
+    uint64_t word = 0;
+    for (unsigned i = 0; i < 8; i++) {
+        uint64_t bytes;
+        memcpy(&bytes, selection + 8 * i, 8);
+        word |= ((bytes & 0x0101010101010101ULL) * 0x0102040810204080ULL >> 56) << (8 * i);
+    }
+    return word;
+}
+
+static int64_t count_selected(const uint8_t *selection, int64_t rows)
+{
+    int64_t count = 0, at = 0;
+    for (; at + 8 <= rows; at += 8) {
+        uint64_t bytes;
+        memcpy(&bytes, selection + at, 8);
+        count += (int64_t)((bytes & 0x0101010101010101ULL) * 0x0101010101010101ULL >> 56);
+    }
+    for (; at < rows; at++) {
+        count += selection[at] & 1;
+    }
+    return count;
+}
+
+static size_t ranges_of_word(uint64_t word, int64_t base, lk_range *ranges, size_t count)
+{
+    while (word != 0) {
+        unsigned start = (unsigned)__builtin_ctzll(word);
+        uint64_t rest = ~(word >> start);
+        unsigned length = rest == 0 ? 64 : (unsigned)__builtin_ctzll(rest);
+        if (start == 0) {
+            add_range(ranges, &count, base, length);
+        } else {
+            ranges[count++] = (lk_range){base + start, length};
+        }
+        word = start + length >= 64 ? 0 : word >> (start + length) << (start + length);
+    }
+    return count;
+}
+
+static size_t ranges_of_selection(const uint8_t *selection, int64_t rows, lk_range *ranges)
+{
+    size_t count = 0;
+    int64_t at = 0;
+    for (; at + 64 <= rows; at += 64) {
+        count = ranges_of_word(pack_64(selection + at), at, ranges, count);
+    }
+    for (; at < rows; at++) {
+        if (selection[at] & 1) {
+            add_range(ranges, &count, at, 1);
+        }
+    }
+    return count;
+}
+
+static lk_rc gather_one(const struct ArrowSchema *schema, const struct ArrowArray *array, const lk_range *ranges,
+    size_t count, int64_t rows, bool nulls, struct ArrowArray *out, lk_err *err)
+{
+    lk_segment segment = {
+        .array = array, .ranges = ranges, .count = count, .scale = 1, .rows = rows, .nulls = nulls};
+    return lk_gather(schema, &segment, 1, out, err);
+}
+
+lk_rc lk_array_filter(const struct ArrowSchema *schema, const struct ArrowArray *array,
+    const uint8_t *selection, int64_t selected_count, struct ArrowArray *out, lk_err *err)
+{
+    out->release = NULL;
+    LK_ASSERT(count_selected(selection, array->length) == selected_count);
+    int64_t half = array->length / 2 + 1;
+    lk_range *ranges = malloc((size_t)(selected_count < half ? selected_count + 1 : half) * sizeof *ranges);
+    if (ranges == NULL) {
+        return lk_fail(err, LK_E_LIMIT, "no memory to filter %lld rows", (long long)array->length);
+    }
+    size_t count = ranges_of_selection(selection, array->length, ranges);
+    lk_rc rc = gather_one(schema, array, ranges, count, selected_count, false, out, err);
+    free(ranges);
+    return rc;
+}
+
+lk_rc lk_array_take(const struct ArrowSchema *schema, const struct ArrowArray *array, const int64_t *indices,
+    int64_t count, struct ArrowArray *out, lk_err *err)
+{
+    out->release = NULL;
+    lk_range *ranges = malloc((size_t)(count + 1) * sizeof *ranges);
+    if (ranges == NULL) {
+        return lk_fail(err, LK_E_LIMIT, "no memory to take %lld rows", (long long)count);
+    }
+    size_t range_count = 0;
+    bool nulls = false;
+    for (int64_t i = 0; i < count; i++) {
+        LK_ASSERT(indices[i] >= -1 && indices[i] < array->length);
+        nulls |= indices[i] < 0;
+        add_range(ranges, &range_count, indices[i], 1);
+    }
+    lk_rc rc = gather_one(schema, array, ranges, range_count, count, nulls, out, err);
+    free(ranges);
+    return rc;
+}
+
+lk_rc lk_array_nulls(const struct ArrowSchema *schema, int64_t length, struct ArrowArray *out, lk_err *err)
+{
+    lk_range range = {-1, length};
+    return gather_one(schema, NULL, &range, length > 0, length, true, out, err);
+}
+
+lk_rc lk_array_concat(const struct ArrowSchema *schema, struct ArrowArray *const *arrays, size_t count,
+    struct ArrowArray *out, lk_err *err)
+{
+    out->release = NULL;
+    lk_segment *segments = calloc(count + 1, sizeof *segments);
+    lk_range *ranges = calloc(count + 1, sizeof *ranges);
+    if (segments == NULL || ranges == NULL) {
+        free(segments);
+        free(ranges);
+        return lk_fail(err, LK_E_LIMIT, "no memory to join %zu arrays", count);
+    }
+    for (size_t i = 0; i < count; i++) {
+        ranges[i] = (lk_range){0, arrays[i]->length};
+        segments[i] = (lk_segment){
+            .array = arrays[i], .ranges = &ranges[i], .count = 1, .scale = 1, .rows = arrays[i]->length};
+    }
+    lk_rc rc = lk_gather(schema, segments, count, out, err);
+    free(ranges);
+    free(segments);
+    return rc;
+}
