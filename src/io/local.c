@@ -353,6 +353,7 @@ static lk_rc publish_durably(struct local_store *self, struct local_writer *writ
         rc = lk_directory_sync(directory, err);
         if (rc != LK_OK && *created) { /* seen for a moment: the caller must look */
             (void)unlink(writer->final);
+            *created = false;
             err->maybe_applied = true;
         }
     }
