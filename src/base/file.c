@@ -137,8 +137,10 @@ static bool is_directory(const char *path)
 static lk_rc make_one(const char *path, unsigned mode, bool durable, lk_err *err)
 {
     if (mkdir(path, mode) != 0) {
-        int failed = errno;
-        return failed == EEXIST && is_directory(path) ? LK_OK : lk_fail_errno(err, failed, "make directory", path);
+        if (errno == EEXIST && is_directory(path)) {
+            return LK_OK;
+        }
+        return lk_fail_errno(err, errno == EEXIST ? ENOTDIR : errno, "make directory", path);
     }
     return durable ? sync_parent(path, err) : LK_OK;
 }

@@ -15,6 +15,12 @@
 #define LK_APPEND_ROWS_MAX 10000
 #define LK_APPEND_COMMAND_BYTES_MAX (64 * 1024)
 
+/* Defaults of the append settings (config.def), for a node that is built without settings. */
+#define LK_APPEND_MAX_CONCURRENT 8
+#define LK_APPEND_QUEUE_TIMEOUT_MS 5000
+#define LK_APPEND_STREAM_BYTES_MAX (64 * 1024 * 1024)
+#define LK_APPEND_RETENTION_SECS 604800
+
 /* An operation id may be this far ahead of our clock. */
 #define LK_OPERATION_SKEW_SECS 300
 
@@ -42,6 +48,8 @@ _Static_assert(LK_LEASE_RENEW_MS * 2 <= LK_LEASE_TTL_MS, "one renewal may be mis
 #define LK_SQL_NODES_MAX 10000
 /* repeat('x', n), range(n) and their kind outside FROM: larger results are not interruptible. */
 #define LK_SQL_GROWTH_MAX 1000000
+/* How often a running statement's cancel flag is looked at; a cancelled one must stop within 100 ms. */
+#define LK_SQL_WATCH_MS 20
 
 /* gRPC message sizes: requests, and DoPut whose one row may be wide. */
 #define LK_GRPC_MESSAGE_BYTES_MAX (16 * 1024 * 1024)
