@@ -148,4 +148,15 @@ _Static_assert(LK_SCHEMA_IPC_BYTES_MAX / 3 * 4 + 16 * 1024 < LK_KV_VALUE_BYTES_M
 /* After a failed write the store opens again only with this much free disk, so that it can. */
 #define LK_KV_REOPEN_BYTES_MIN (16 * 1024 * 1024)
 
+/* Calls of one server to another. An append outlives a change of leader: lease, campaign, recovery. */
+#define LK_AUTHORITY_CALL_TIMEOUT_MS 30000
+#define LK_AUTHORITY_APPEND_TIMEOUT_MS 120000
+
+/* A put whose client sends nothing for so long is cut; all of it may take no longer than the total. */
+#define LK_PUT_IDLE_MS 30000
+#define LK_PUT_TOTAL_MS 300000
+
+/* After the drain deadline the rest of a process has this long to close before it is ended. */
+#define LK_SHUTDOWN_MARGIN_MS 5000
+
 #endif

@@ -6,10 +6,7 @@
  * Sending: the schema first, then batches coalesced to LK_STREAM_BATCH_ROWS rows or LK_STREAM_BATCH_BYTES,
  * bodies as references to the batches' own buffers. While one message is sent the next batch is made.
  * Receiving: FlightData messages become batches; each body is moved once, into aligned memory; sizes are
- * counted as the bytes come, and the payload digest is computed on the way.
- *
- * Payload digest, version 1: SHA-256 over "lake.append.flight-metadata.v1" and a NUL, then for each message, for
- * each of data_header, data_body, app_metadata: its size as 8 bytes big-endian, then its bytes.
+ * counted as the bytes come, and the payload digest (arrow/digest) is computed on the way.
  *
  * Threads: confined. A long send pulls its batches on a helper thread (so the batches' next is called there).
  */
@@ -49,11 +46,6 @@ typedef struct lk_flight_sent {
 LK_MUST_CHECK lk_rc lk_flight_send(lk_flight_peer peer, lk_batches *batches, const lk_flight_send_options *options,
     lk_flight_sent *sent, lk_err *err);
 
-/* The digest that lk_flight_send's messages will have, without sending: for clients that must name it in the
- * first message. Needs the batches in memory; sends nothing, keeps them. */
-LK_MUST_CHECK lk_rc lk_flight_digest(const struct ArrowSchema *schema, lk_shared_array *const *batches,
-    size_t batch_count, char hex[LK_SHA256_HEX_SIZE + 1], lk_err *err);
-
 /* -- receiving -- */
 
 typedef struct lk_flight_reader lk_flight_reader;
@@ -70,6 +62,13 @@ typedef struct lk_flight_reader_options { /* zero: every default */
 /* Reads the first message. *present = false: the peer ended without any (*out stays NULL). */
 LK_MUST_CHECK lk_rc lk_flight_reader_open(lk_flight_reader **out, lk_flight_peer peer,
     const lk_flight_reader_options *options, bool *present, lk_err *err);
+
+/* Narrows the options once the descriptor is known: bytes already received count too. Before the schema is read. */
+void lk_flight_reader_restrict(lk_flight_reader *reader, uint64_t stream_bytes_max, bool refuse_compressed);
+
+/* Sets the byte limit and whether compressed buffers are refused once the first message has told what this is; what
+ * has come so far counts. Before the first batch is read. */
+void lk_flight_reader_limit(lk_flight_reader *reader, uint64_t stream_bytes_max, bool refuse_compressed);
 
 /* Of the first message. Borrowed. */
 const lk_flight_descriptor *lk_flight_reader_descriptor(const lk_flight_reader *reader);
