@@ -1,0 +1,445 @@
+/*
+ * predicate_kernels.c - see predicate_priv.h. Compiled at -O3: the loops are meant to be vectorised.
+ *
+ * Floats follow DuckDB: NaN equals NaN and is above every number. With a bound that is no NaN, plain IEEE
+ * comparisons are right for =, <>, <, <=; > and >= are the negations of <= and <, which puts NaN above.
+ */
+#include "arrow/bits.h"
+#include "arrow/predicate_priv.h"
+
+__extension__ typedef __int128 int128;
+__extension__ typedef unsigned __int128 uint128;
+
+lk_comparable lk_comparable_of(const lk_type *type)
+{
+    if (type->dictionary) {
+        return LK_COMPARABLE_NONE;
+    }
+    if (lk_type_is_unsigned(type->id)) {
+        return LK_COMPARABLE_UNSIGNED;
+    }
+    if (lk_type_is_float(type->id)) {
+        return LK_COMPARABLE_FLOAT;
+    }
+    if (lk_type_is_bytes(type->id) && type->id != LK_TYPE_FIXED_BINARY) {
+        return LK_COMPARABLE_BYTES;
+    }
+    switch ((int)type->id) {
+    case LK_TYPE_BOOL:
+        return LK_COMPARABLE_BOOL;
+    case LK_TYPE_INT8:
+    case LK_TYPE_INT16:
+    case LK_TYPE_INT32:
+    case LK_TYPE_INT64:
+    case LK_TYPE_DATE32:
+    case LK_TYPE_DATE64:
+    case LK_TYPE_TIME32:
+    case LK_TYPE_TIME64:
+    case LK_TYPE_TIMESTAMP:
+    case LK_TYPE_DURATION:
+        return LK_COMPARABLE_SIGNED;
+    case LK_TYPE_FIXED_BINARY:
+        return LK_COMPARABLE_FIXED_BYTES;
+    case LK_TYPE_DECIMAL32:
+    case LK_TYPE_DECIMAL64:
+    case LK_TYPE_DECIMAL128:
+        return LK_COMPARABLE_DECIMAL128;
+    default:
+        return LK_COMPARABLE_NONE;
+    }
+}
+
+/* -- values ------------------------------------------------------------------------------------------ */
+
+static int128 decimal_of(const lk_value *value)
+{
+    return (int128)(((uint128)(uint64_t)value->as.decimal128.high << 64) | value->as.decimal128.low);
+}
+
+static int128 load_int128(const void *at)
+{
+    int128 value;
+    memcpy(&value, at, sizeof value);
+    return value;
+}
+
+bool lk_value_is_nan(const lk_value *value)
+{
+    return value->kind == LK_VALUE_F64 && value->as.f64 != value->as.f64;
+}
+
+#define ORDER(a, b) (((a) > (b)) - ((a) < (b)))
+
+static int compare_floats(const lk_value *a, const lk_value *b)
+{
+    bool a_nan = lk_value_is_nan(a), b_nan = lk_value_is_nan(b);
+    return a_nan || b_nan ? a_nan - b_nan : ORDER(a->as.f64, b->as.f64);
+}
+
+static bool as_integer(const lk_value *value, int128 *out)
+{
+    switch ((int)value->kind) {
+    case LK_VALUE_I64:
+        *out = value->as.i64;
+        return true;
+    case LK_VALUE_U64:
+        *out = value->as.u64;
+        return true;
+    case LK_VALUE_DECIMAL128:
+        *out = decimal_of(value);
+        return true;
+    default:
+        return false;
+    }
+}
+
+int lk_value_compare(const lk_value *a, const lk_value *b, bool *comparable)
+{
+    int128 x, y;
+    *comparable = true;
+    if (a->kind == LK_VALUE_BYTES && b->kind == LK_VALUE_BYTES) {
+        int order = lk_bytes_compare(a->as.bytes, b->as.bytes);
+        return ORDER(order, 0);
+    }
+    if (a->kind == LK_VALUE_F64 && b->kind == LK_VALUE_F64) {
+        return compare_floats(a, b);
+    }
+    if (as_integer(a, &x) && as_integer(b, &y)) {
+        return ORDER(x, y);
+    }
+    *comparable = false;
+    return 0;
+}
+
+/* -- comparing columns ------------------------------------------------------------------------------- */
+
+#define LOOP(test) \
+    for (size_t i = 0; i < count; i++) { \
+        out[i] = (uint8_t)((test) ? LK_TRUE : LK_FALSE); \
+    } \
+    return
+
+/* compare_TYPE(in, count, compare, value, out) for a type with the machine's order. */
+#define DEFINE_COMPARE(name, type) \
+    static void compare_##name( \
+        const type *restrict in, size_t count, lk_compare compare, type v, uint8_t *restrict out) \
+    { \
+        switch (compare) { \
+        case LK_EQ: LOOP(in[i] == v); \
+        case LK_NE: LOOP(in[i] != v); \
+        case LK_LT: LOOP(in[i] < v); \
+        case LK_LE: LOOP(in[i] <= v); \
+        case LK_GT: LOOP(!(in[i] <= v)); \
+        case LK_GE: LOOP(!(in[i] < v)); \
+        } \
+    }
+
+DEFINE_COMPARE(i8, int8_t)
+DEFINE_COMPARE(i16, int16_t)
+DEFINE_COMPARE(i32, int32_t)
+DEFINE_COMPARE(i64, int64_t)
+DEFINE_COMPARE(u8, uint8_t)
+DEFINE_COMPARE(u16, uint16_t)
+DEFINE_COMPARE(u32, uint32_t)
+DEFINE_COMPARE(u64, uint64_t)
+DEFINE_COMPARE(f32, float)
+DEFINE_COMPARE(f64, double)
+
+/* Whether an order (-1, 0, 1 of row against value) satisfies the comparison. */
+static inline bool satisfies(int order, lk_compare compare)
+{
+    switch (compare) {
+    case LK_EQ: return order == 0;
+    case LK_NE: return order != 0;
+    case LK_LT: return order < 0;
+    case LK_LE: return order <= 0;
+    case LK_GT: return order > 0;
+    case LK_GE: return order >= 0;
+    }
+    return false;
+}
+
+/* Every row stands in the same order to the value. */
+static void constant(size_t count, int order, lk_compare compare, uint8_t *out)
+{
+    memset(out, satisfies(order, compare) ? LK_TRUE : LK_FALSE, count);
+}
+
+static void compare_signed(const lk_column_rows *rows, lk_compare compare, int128 wanted, uint8_t *out)
+{
+    unsigned bits = rows->type.width * 8;
+    int128 max = ((int128)1 << (bits - 1)) - 1, min = -max - 1;
+    if (wanted > max || wanted < min) {
+        constant(rows->count, wanted > max ? -1 : 1, compare, out);
+        return;
+    }
+    const char *in = (const char *)rows->array->buffers[1] + (size_t)rows->start * rows->type.width;
+    const void *at = in;
+    switch (rows->type.width) {
+    case 1: compare_i8(at, rows->count, compare, (int8_t)wanted, out); return;
+    case 2: compare_i16(at, rows->count, compare, (int16_t)wanted, out); return;
+    case 4: compare_i32(at, rows->count, compare, (int32_t)wanted, out); return;
+    default: compare_i64(at, rows->count, compare, (int64_t)wanted, out);
+    }
+}
+
+static void compare_unsigned(const lk_column_rows *rows, lk_compare compare, int128 wanted, uint8_t *out)
+{
+    int128 max = ((int128)1 << (rows->type.width * 8)) - 1;
+    if (wanted > max || wanted < 0) {
+        constant(rows->count, wanted > max ? -1 : 1, compare, out);
+        return;
+    }
+    const char *in = (const char *)rows->array->buffers[1] + (size_t)rows->start * rows->type.width;
+    const void *at = in;
+    switch (rows->type.width) {
+    case 1: compare_u8(at, rows->count, compare, (uint8_t)wanted, out); return;
+    case 2: compare_u16(at, rows->count, compare, (uint16_t)wanted, out); return;
+    case 4: compare_u32(at, rows->count, compare, (uint32_t)wanted, out); return;
+    default: compare_u64(at, rows->count, compare, (uint64_t)wanted, out);
+    }
+}
+
+/* Against NaN: a row is equal when it is NaN and below otherwise. */
+static void compare_to_nan(const double *in, size_t count, lk_compare compare, uint8_t *out)
+{
+    uint8_t number = satisfies(-1, compare) ? LK_TRUE : LK_FALSE, nan = satisfies(0, compare) ? LK_TRUE : LK_FALSE;
+    for (size_t i = 0; i < count; i++) {
+        out[i] = in[i] != in[i] ? nan : number;
+    }
+}
+
+static const double *as_doubles(const lk_column_rows *rows, double *space)
+{
+    const char *in = (const char *)rows->array->buffers[1] + (size_t)rows->start * rows->type.width;
+    if (rows->type.width == 8) {
+        return (const double *)(const void *)in;
+    }
+    for (size_t i = 0; i < rows->count; i++) {
+        space[i] = rows->type.width == 4 ? (double)((const float *)(const void *)in)[i]
+                                         : (double)lk_float16_to_float(((const uint16_t *)(const void *)in)[i]);
+    }
+    return space;
+}
+
+static void compare_float(const lk_column_rows *rows, lk_compare compare, double wanted, uint8_t *out)
+{
+    double space[LK_TRUTH_ROWS];
+    float narrow = (float)wanted;
+    if (rows->type.width == 4 && (double)narrow == wanted) {
+        compare_f32((const float *)rows->array->buffers[1] + rows->start, rows->count, compare, narrow, out);
+        return;
+    }
+    const double *in = as_doubles(rows, space);
+    if (wanted != wanted) {
+        compare_to_nan(in, rows->count, compare, out);
+    } else {
+        compare_f64(in, rows->count, compare, wanted, out);
+    }
+}
+
+static void compare_bool(const lk_column_rows *rows, lk_compare compare, int128 wanted, uint8_t *out)
+{
+    uint8_t bytes[LK_TRUTH_ROWS];
+    lk_bits_expand(rows->array->buffers[1], rows->start, (int64_t)rows->count, bytes);
+    compare_u8(bytes, rows->count, compare, wanted != 0, out);
+}
+
+static void compare_decimal(const lk_column_rows *rows, lk_compare compare, int128 wanted, uint8_t *out)
+{
+    if (rows->type.width < 16) {
+        compare_signed(rows, compare, wanted, out);
+        return;
+    }
+    const char *in = (const char *)rows->array->buffers[1] + (size_t)rows->start * 16;
+    for (size_t i = 0; i < rows->count; i++) {
+        int128 value = load_int128(in + 16 * i);
+        out[i] = satisfies(ORDER(value, wanted), compare) ? LK_TRUE : LK_FALSE;
+    }
+}
+
+/* -- bytes ------------------------------------------------------------------------------------------- */
+
+static inline lk_bytes bytes_at(const lk_column_rows *rows, size_t row)
+{
+    const char *data = rows->array->buffers[2];
+    size_t at = (size_t)rows->start + row;
+    if (rows->type.layout == LK_LAYOUT_BYTES32) {
+        const int32_t *offsets = rows->array->buffers[1];
+        return (lk_bytes){data + offsets[at], (size_t)(offsets[at + 1] - offsets[at])};
+    }
+    if (rows->type.layout == LK_LAYOUT_BYTES64) {
+        const int64_t *offsets = rows->array->buffers[1];
+        return (lk_bytes){data + offsets[at], (size_t)(offsets[at + 1] - offsets[at])};
+    }
+    return (lk_bytes){(const char *)rows->array->buffers[1] + at * rows->type.width, rows->type.width};
+}
+
+static inline int order_bytes(lk_bytes a, lk_bytes b)
+{
+    size_t size = a.size < b.size ? a.size : b.size;
+    int order = size == 0 ? 0 : memcmp(a.data, b.data, size);
+    return order != 0 ? order : ORDER(a.size, b.size);
+}
+
+static void equal_bytes(const lk_column_rows *rows, bool wanted, lk_bytes value, uint8_t *out)
+{
+    for (size_t i = 0; i < rows->count; i++) {
+        lk_bytes row = bytes_at(rows, i);
+        bool equal = row.size == value.size && (row.size == 0 || memcmp(row.data, value.data, row.size) == 0);
+        out[i] = equal == wanted ? LK_TRUE : LK_FALSE;
+    }
+}
+
+static void compare_bytes(const lk_column_rows *rows, lk_compare compare, lk_bytes value, uint8_t *out)
+{
+    if (compare == LK_EQ || compare == LK_NE) {
+        equal_bytes(rows, compare == LK_EQ, value, out);
+        return;
+    }
+    for (size_t i = 0; i < rows->count; i++) {
+        out[i] = satisfies(order_bytes(bytes_at(rows, i), value), compare) ? LK_TRUE : LK_FALSE;
+    }
+}
+
+void lk_truth_prefix(const lk_column_rows *rows, lk_bytes prefix, uint8_t *truth)
+{
+    for (size_t i = 0; i < rows->count; i++) {
+        truth[i] = lk_bytes_starts(bytes_at(rows, i), prefix) ? LK_TRUE : LK_FALSE;
+    }
+}
+
+/* -- all ---------------------------------------------------------------------------------------------- */
+
+void lk_truth_compare(const lk_column_rows *rows, lk_compare compare, const lk_value *value, uint8_t *truth)
+{
+    int128 number = 0;
+    (void)as_integer(value, &number);
+    switch (rows->comparable) {
+    case LK_COMPARABLE_BOOL:
+        compare_bool(rows, compare, number, truth);
+        return;
+    case LK_COMPARABLE_SIGNED:
+        compare_signed(rows, compare, number, truth);
+        return;
+    case LK_COMPARABLE_UNSIGNED:
+        compare_unsigned(rows, compare, number, truth);
+        return;
+    case LK_COMPARABLE_FLOAT:
+        compare_float(rows, compare, value->as.f64, truth);
+        return;
+    case LK_COMPARABLE_BYTES:
+    case LK_COMPARABLE_FIXED_BYTES:
+        compare_bytes(rows, compare, value->as.bytes, truth);
+        return;
+    case LK_COMPARABLE_DECIMAL128:
+        compare_decimal(rows, compare, number, truth);
+        return;
+    case LK_COMPARABLE_NONE:
+        break;
+    }
+    memset(truth, LK_NULL, rows->count);
+}
+
+static lk_value integer_at(const lk_column_rows *rows, size_t row)
+{
+    const char *at = (const char *)rows->array->buffers[1] + ((size_t)rows->start + row) * rows->type.width;
+    bool is_unsigned = rows->comparable == LK_COMPARABLE_UNSIGNED;
+    uint64_t raw = 0;
+    memcpy(&raw, at, rows->type.width);
+    unsigned spare = 64 - rows->type.width * 8;
+    if (is_unsigned) {
+        return (lk_value){.kind = LK_VALUE_U64, .as.u64 = raw};
+    }
+    return (lk_value){.kind = LK_VALUE_I64, .as.i64 = (int64_t)(raw << spare) >> spare};
+}
+
+lk_value lk_value_at(const lk_column_rows *rows, size_t row)
+{
+    lk_column_rows one = *rows;
+    double space[1];
+    one.start += (int64_t)row;
+    one.count = 1;
+    switch (rows->comparable) {
+    case LK_COMPARABLE_BOOL:
+        return (lk_value){.kind = LK_VALUE_I64, .as.i64 = lk_bit(rows->array->buffers[1], one.start)};
+    case LK_COMPARABLE_FLOAT:
+        one.count = rows->type.width == 8 ? 0 : 1;
+        if (rows->type.width == 8) {
+            return (lk_value){
+                .kind = LK_VALUE_F64, .as.f64 = ((const double *)rows->array->buffers[1])[one.start]};
+        }
+        return (lk_value){.kind = LK_VALUE_F64, .as.f64 = as_doubles(&one, space)[0]};
+    case LK_COMPARABLE_BYTES:
+    case LK_COMPARABLE_FIXED_BYTES:
+        return (lk_value){.kind = LK_VALUE_BYTES, .as.bytes = bytes_at(rows, row)};
+    case LK_COMPARABLE_DECIMAL128:
+        if (rows->type.width == 16) {
+            const char *at = (const char *)rows->array->buffers[1] + (size_t)one.start * 16;
+            lk_value value = {.kind = LK_VALUE_DECIMAL128};
+            value.as.decimal128.low = lk_load_u64(at);
+            value.as.decimal128.high = (int64_t)lk_load_u64(at + 8);
+            return value;
+        }
+        return integer_at(rows, row);
+    case LK_COMPARABLE_SIGNED:
+    case LK_COMPARABLE_UNSIGNED:
+    case LK_COMPARABLE_NONE:
+        break;
+    }
+    return integer_at(rows, row);
+}
+
+void lk_truth_nulls(const lk_column_rows *rows, uint8_t *truth)
+{
+    uint8_t valid[LK_TRUTH_ROWS];
+    const uint8_t *bits = lk_array_validity(rows->array);
+    if (bits == NULL) {
+        return;
+    }
+    lk_bits_expand(bits, rows->start, (int64_t)rows->count, valid);
+    for (size_t i = 0; i < rows->count; i++) {
+        truth[i] = (uint8_t)(valid[i] ? truth[i] : LK_NULL);
+    }
+}
+
+void lk_truth_is_null(const lk_column_rows *rows, bool wanted, uint8_t *truth)
+{
+    if (rows->type.layout == LK_LAYOUT_NULL) {
+        memset(truth, wanted ? LK_TRUE : LK_FALSE, rows->count);
+        return;
+    }
+    lk_bits_expand(lk_array_validity(rows->array), rows->start, (int64_t)rows->count, truth);
+    uint8_t flip = wanted ? 1 : 0;
+    for (size_t i = 0; i < rows->count; i++) {
+        truth[i] = (uint8_t)((truth[i] ^ flip) << 1);
+    }
+}
+
+void lk_truth_and(const uint8_t *restrict other, size_t count, uint8_t *restrict truth)
+{
+    for (size_t i = 0; i < count; i++) {
+        truth[i] = truth[i] < other[i] ? truth[i] : other[i];
+    }
+}
+
+void lk_truth_or(const uint8_t *restrict other, size_t count, uint8_t *restrict truth)
+{
+    for (size_t i = 0; i < count; i++) {
+        truth[i] = truth[i] > other[i] ? truth[i] : other[i];
+    }
+}
+
+void lk_truth_not(size_t count, uint8_t *truth)
+{
+    for (size_t i = 0; i < count; i++) {
+        truth[i] = (uint8_t)(LK_TRUE - truth[i]);
+    }
+}
+
+void lk_truth_select(const uint8_t *restrict truth, size_t count, uint8_t *restrict selection)
+{
+    for (size_t i = 0; i < count; i++) {
+        selection[i] = truth[i] >> 1;
+    }
+}
