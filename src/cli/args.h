@@ -42,8 +42,6 @@ typedef struct lk_command {
     const char *name;    /* "table create" */
     const char *summary; /* one line */
     const char *details; /* paragraphs and examples; NULL: none */
-    /* argv holds what follows the command's name. Returns the process's exit code. */
-    int (*run)(int argc, char **argv);
 } lk_command;
 
 /* Parses into the targets. *help = true when --help was given (nothing else is checked then). */

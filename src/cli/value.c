@@ -216,10 +216,13 @@ static void print_struct(node at, int64_t row, bool json, lk_buf *out)
     lk_buf_append_text(out, "}");
 }
 
-static void print_list(node at, int64_t row, bool json, lk_buf *out)
+static void print_list(const struct ArrowSchemaView *shape, node at, int64_t row, bool json, lk_buf *out)
 {
-    int64_t first = ArrowArrayViewListChildOffset(at.view, row);
-    int64_t end = ArrowArrayViewListChildOffset(at.view, row + 1);
+    int64_t slot = row + at.view->offset, first = slot * shape->fixed_size, end = first + shape->fixed_size;
+    if (shape->type != NANOARROW_TYPE_FIXED_SIZE_LIST) {
+        first = ArrowArrayViewListChildOffset(at.view, slot);
+        end = ArrowArrayViewListChildOffset(at.view, slot + 1);
+    }
     lk_buf_append_text(out, "[");
     for (int64_t i = first; i < end; i++) {
         lk_buf_append_text(out, i > first ? (json ? "," : ", ") : "");
@@ -306,7 +309,7 @@ static void print_value(const struct ArrowSchemaView *shape, node at, int64_t ro
     case NANOARROW_TYPE_LARGE_LIST:
     case NANOARROW_TYPE_FIXED_SIZE_LIST:
     case NANOARROW_TYPE_MAP:
-        print_list(at, row, json, out);
+        print_list(shape, at, row, json, out);
         return;
     default:
         print_other(shape, at, row, json, out);

@@ -4,17 +4,11 @@
  * A named append is one operation: its stream, bounded by LAKE_APPEND_MAX_STREAM_BYTES, is held in memory until its
  * digest is known to be right. An ingest has any length and is held an operation at a time.
  */
-#include "base/json.h"
-#include "base/limits.h"
 #include "flight/stream.h"
 #include "query/forward.h"
 #include "query/ingest.h"
+#include "serve/append_command.h"
 #include "serve/query_service_priv.h"
-
-#include <inttypes.h>
-#include <stdlib.h>
-
-#define APPEND_TYPE "type.googleapis.com/lake.file.Append"
 
 static lk_rc reply(lk_grpc_call *call, lk_bytes app_metadata, lk_err *err)
 {
@@ -125,138 +119,23 @@ static lk_rc ingest(
 }
 
 /* -- named append ------------------------------------------------------------------------------------- */
-typedef struct held { /* batches already received, streamed once more */
-    lk_batches         base;
-    struct ArrowArray *arrays;
-    size_t             count, capacity, next;
-} held;
-
-static lk_rc held_next(lk_batches *batches, struct ArrowArray *out, lk_err *err)
-{
-    (void)err;
-    held *self = (held *)batches;
-    *out = (struct ArrowArray){0};
-    if (self->next < self->count) {
-        lk_array_move(&self->arrays[self->next++], out);
-    }
-    return LK_OK;
-}
-
-static void held_deinit(held *self)
-{
-    for (size_t i = 0; i < self->count; i++) {
-        lk_array_release(&self->arrays[i]);
-    }
-    free(self->arrays);
-    lk_schema_release(&self->base.schema);
-}
-
-static void hold(held *self, struct ArrowArray *batch)
-{
-    if (self->count == self->capacity) {
-        self->capacity = self->capacity > 0 ? self->capacity * 2 : 16;
-        self->arrays = realloc(self->arrays, self->capacity * sizeof *self->arrays);
-        LK_ASSERT(self->arrays != NULL);
-    }
-    lk_array_move(batch, &self->arrays[self->count++]);
-}
-
-static lk_rc receive_all(lk_flight_reader *reader, held *out, lk_err *err)
-{
-    lk_batches *rows = NULL;
-    lk_rc rc = lk_flight_reader_batches(reader, &rows, err);
-    if (rc == LK_OK) {
-        rc = lk_schema_copy(&rows->schema, &out->base.schema, err);
-    }
-    bool more = true;
-    while (rc == LK_OK && more) {
-        struct ArrowArray batch = {0};
-        rc = lk_batches_next(rows, &batch, err);
-        more = batch.release != NULL;
-        if (rc == LK_OK && more) {
-            hold(out, &batch);
-        }
-    }
-    lk_batches_close(rows);
-    if (rc == LK_OK && out->count == 0) {
-        rc = lk_fail(err, LK_E_INVALID_APPEND, "no record batch");
-        lk_detail(err, "the stream holds no rows");
-    }
-    return rc;
-}
-
-static lk_rc read_command(lk_bytes json, lk_arena *arena, lk_append_command *out, lk_err *err)
-{
-    uint64_t version = 0;
-    const lk_json_field fields[] = {
-        {.name = "version", .type = LK_JSON_U64, .target = &version},
-        {.name = "namespace", .type = LK_JSON_TEXT, .target = &out->table.ns},
-        {.name = "table", .type = LK_JSON_TEXT, .target = &out->table.name},
-        {.name = "operation_id", .type = LK_JSON_TEXT, .target = &out->operation_id},
-        {.name = "payload_sha256", .type = LK_JSON_TEXT, .target = &out->payload_sha256},
-    };
-    if (json.size > LK_APPEND_COMMAND_BYTES_MAX) {
-        return lk_fail(err, LK_E_INVALID_APPEND, "command of %zu bytes", json.size);
-    }
-    lk_rc rc = lk_json_read(json, fields, sizeof fields / sizeof fields[0], arena, err);
-    if (rc != LK_OK || version != 1) {
-        lk_rc invalid = rc == LK_OK ? lk_fail(err, LK_E_INVALID_APPEND, "version %" PRIu64, version) : LK_E_INVALID_APPEND;
-        err->rc = invalid;
-        return invalid;
-    }
-    rc = lk_operation_id_parse(out->operation_id, arena, &out->operation_id, err);
-    return rc == LK_OK ? lk_payload_digest_check(out->payload_sha256, err) : rc;
-}
-
-static lk_rc check_digest(lk_flight_reader *reader, const lk_append_command *command, lk_err *err)
-{
-    char digest[LK_SHA256_HEX_SIZE + 1];
-    lk_flight_reader_digest(reader, digest);
-    if (lk_bytes_equal(lk_bytes_of(digest), command->payload_sha256)) {
-        return LK_OK;
-    }
-    return lk_fail(err, LK_E_DIGEST_MISMATCH, "payload has %s", digest);
-}
-
 static lk_rc append(
     lk_query_service *service, lk_grpc_call *call, lk_flight_reader *reader, lk_bytes json, lk_err *err)
 {
     lk_append_command command = {0};
-    lk_authority *authority = lk_query_authority(service->query);
     const lk_principal *who = lk_query_caller(call);
-    held rows = {.base = {.next = held_next}};
-    uint64_t version = 0;
-
-    lk_rc rc = read_command(json, lk_grpc_call_arena(call), &command, err);
-    if (rc == LK_OK) {
-        rc = lk_table_ref_check(command.table, err);
-    }
+    lk_rc rc = lk_append_command_read(json, lk_grpc_call_arena(call), &command, err);
     if (rc == LK_OK && !lk_principal_may_use(who, command.table.ns)) {
         rc = lk_fail(err, LK_E_DENIED, "namespace not granted");
     }
     if (rc == LK_OK) {
-        rc = receive_all(reader, &rows, err);
-    }
-    if (rc == LK_OK) {
-        rc = check_digest(reader, &command, err);
-    }
-    if (rc == LK_OK) {
-        rc = authority->ops->append(authority, who, &command, &rows.base, lk_grpc_call_cancel(call), &version, err);
-    }
-    held_deinit(&rows);
-    if (rc == LK_OK) {
-        lk_bytes text = lk_arena_format(lk_grpc_call_arena(call), "%" PRIu64, version);
-        rc = reply(call, text, err);
+        rc = lk_append_serve(lk_query_authority(service->query), who, &command, call, reader,
+            service->config->append_max_stream_bytes, false, err);
     }
     return rc;
 }
 
 /* -- dispatch ----------------------------------------------------------------------------------------- */
-static bool is_named_append(const lk_sql_command *command)
-{
-    return command->kind == LK_SQL_OTHER && lk_bytes_equal(command->type_url, LK_LITERAL(APPEND_TYPE));
-}
-
 static lk_rc dispatch(lk_query_service *service, lk_grpc_call *call, lk_flight_reader *reader, const lk_sql_command *command,
     lk_err *err)
 {
@@ -269,7 +148,7 @@ static lk_rc dispatch(lk_query_service *service, lk_grpc_call *call, lk_flight_r
     case LK_SQL_PREPARED_QUERY:
         return ingest_refused(err, LK_E_INVALID_REQUEST, "parameters are not supported; write the values into the text");
     case LK_SQL_OTHER:
-        if (is_named_append(command)) {
+        if (lk_bytes_equal(command->type_url, LK_LITERAL(LK_APPEND_TYPE_URL))) {
             return append(service, call, reader, command->value, err);
         }
         break;
@@ -295,9 +174,6 @@ lk_rc lk_query_do_put(lk_grpc_call *call, void *context, lk_err *err)
     }
     if (rc == LK_OK) {
         rc = lk_sql_command_read(descriptor->cmd, lk_grpc_call_arena(call), &command, err);
-    }
-    if (rc == LK_OK && is_named_append(&command)) {
-        lk_flight_reader_limit(reader, service->config->append_max_stream_bytes, true);
     }
     if (rc == LK_OK) {
         rc = dispatch(service, call, reader, &command, err);

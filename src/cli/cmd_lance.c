@@ -1,0 +1,284 @@
+/* cmd_lance.c - `lake lance info|versions|scan`: a Lance dataset in place, without a server. */
+#include "arrow/schema.h"
+#include "base/json.h"
+#include "base/log.h"
+#include "cli/cli.h"
+#include "cli/output.h"
+#include "io/local.h"
+#include "lance/dataset.h"
+#include "lance/manifest.h"
+
+#include <inttypes.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+enum { INFO, VERSIONS, SCAN };
+
+/* A dataset that stands alone and what it needs to be read. */
+typedef struct opened {
+    lk_lance_env env;
+    lk_budget    budget;
+    lk_dataset  *dataset;
+} opened;
+
+enum { SCAN_BYTES_MAX = 512 * 1024 * 1024, QUEUE_MAX = 1024 };
+
+static void opened_close(opened *o)
+{
+    lk_dataset_unref(o->dataset);
+    lk_pool_close(o->env.pool);
+    lk_store_close(o->env.store);
+}
+
+static lk_rc check_uri(const char *uri, lk_bytes *path, lk_err *err)
+{
+    static const char file[] = "file://";
+    if (strncmp(uri, file, sizeof file - 1) == 0) {
+        uri += sizeof file - 1;
+    }
+    if (strstr(uri, "://") != NULL) {
+        return lk_cli_usage(err, "%.100s is not on a local path; object storage is not supported yet", uri);
+    }
+    *path = lk_bytes_of(uri);
+    return LK_OK;
+}
+
+static lk_rc open_env(const char *uri, opened *out, lk_err *err)
+{
+    lk_bytes path = {0};
+    long cores = sysconf(_SC_NPROCESSORS_ONLN);
+    lk_budget_init(&out->budget, "scan", SCAN_BYTES_MAX, NULL);
+    out->env.clock = lk_clock_real();
+    out->env.random = lk_random_os();
+    out->env.budget = &out->budget;
+    lk_rc rc = check_uri(uri, &path, err);
+    if (rc == LK_OK) {
+        rc = lk_local_store_open(&out->env.store, path, true, err);
+    }
+    if (rc == LK_OK) {
+        rc = lk_pool_open(&out->env.pool, "scan", cores > 0 ? (size_t)cores : 1, QUEUE_MAX, err);
+    }
+    return rc;
+}
+
+static lk_rc open_dataset(const char *uri, uint64_t version, opened *out, lk_err *err)
+{
+    lk_rc rc = open_env(uri, out, err);
+    if (rc == LK_OK) {
+        rc = lk_dataset_open(&out->env, version, &out->dataset, err);
+        if (rc == LK_E_NOT_FOUND) {
+            lk_detail(err, version == 0 ? "%.100s holds no Lance dataset" : "%.100s has no such version; see lake lance versions", uri);
+        }
+    }
+    return rc;
+}
+
+/* -- info -------------------------------------------------------------------------------------------- */
+static void info_text(const lk_dataset *dataset)
+{
+    const lk_manifest *m = lk_dataset_manifest(dataset);
+    const struct ArrowSchema *schema = lk_dataset_schema(dataset);
+    printf("version      %" PRIu64 "\nrows         %" PRIu64 "\nfragments    %zu\nfiles        %zu\nfile format  2.%" PRIu32
+           "\nwritten by   %.*s %.*s\n\n",
+        m->version, lk_manifest_rows(m), m->fragment_count, m->file_count, m->file_minor, LK_FMT(m->writer_library),
+        LK_FMT(m->writer_version));
+    for (int64_t i = 0; i < schema->n_children; i++) {
+        lk_buf type = {0};
+        lk_type_format(schema->children[i], &type);
+        printf("%-24s %.*s%s\n", schema->children[i]->name, LK_FMT(lk_buf_view(&type)),
+            schema->children[i]->flags & ARROW_FLAG_NULLABLE ? "?" : "");
+        lk_buf_deinit(&type);
+    }
+}
+
+static void info_json(const lk_dataset *dataset)
+{
+    const lk_manifest *m = lk_dataset_manifest(dataset);
+    const struct ArrowSchema *schema = lk_dataset_schema(dataset);
+    lk_buf text = {0};
+    lk_json_writer w = {.out = &text};
+    const struct { const char *key; uint64_t value; } numbers[] = {{"version", m->version}, {"rows", lk_manifest_rows(m)},
+        {"fragments", m->fragment_count}, {"files", m->file_count}, {"deleted_rows", m->deleted_rows},
+        {"timestamp_ms", m->timestamp_ms}};
+    lk_json_object(&w);
+    for (size_t i = 0; i < sizeof numbers / sizeof numbers[0]; i++) {
+        lk_json_key(&w, numbers[i].key);
+        lk_json_u64(&w, numbers[i].value);
+    }
+    lk_json_key(&w, "file_format");
+    char format[16];
+    (void)snprintf(format, sizeof format, "2.%" PRIu32, m->file_minor);
+    lk_json_text(&w, lk_bytes_of(format));
+    lk_json_key(&w, "columns");
+    lk_json_array(&w);
+    for (int64_t i = 0; i < schema->n_children; i++) {
+        lk_buf type = {0};
+        lk_type_format(schema->children[i], &type);
+        lk_json_object(&w);
+        lk_json_key(&w, "name");
+        lk_json_text(&w, lk_bytes_of(schema->children[i]->name));
+        lk_json_key(&w, "type");
+        lk_json_text(&w, lk_buf_view(&type));
+        lk_json_key(&w, "nullable");
+        lk_json_bool(&w, (schema->children[i]->flags & ARROW_FLAG_NULLABLE) != 0);
+        lk_json_object_end(&w);
+        lk_buf_deinit(&type);
+    }
+    lk_json_array_end(&w);
+    lk_json_object_end(&w);
+    printf("%.*s\n", LK_FMT(lk_buf_view(&text)));
+    lk_buf_deinit(&text);
+}
+
+static int info(lk_cli *cli, int argc, char **argv)
+{
+    const char *uri = NULL;
+    uint64_t version = 0;
+    bool json = false;
+    opened o = {0};
+    lk_err err = {0};
+    int code = 0;
+    const lk_arg args[] = {
+        {"URI", LK_ARG_OPERAND, &uri, NULL, "directory of the dataset", false},
+        {"--version", LK_ARG_U64, &version, "N", "this version instead of the latest", false},
+        {"--json", LK_ARG_FLAG, &json, NULL, "one JSON object", false},
+    };
+    if (!lk_cli_parse(cli, &lk_cli_lance_commands[INFO], args, sizeof args / sizeof args[0], argc, argv, &code)) {
+        return code;
+    }
+    lk_rc rc = open_dataset(uri, version, &o, &err);
+    if (rc == LK_OK) {
+        (json ? info_json : info_text)(o.dataset);
+    }
+    opened_close(&o);
+    return rc == LK_OK ? 0 : lk_cli_fail(&err);
+}
+
+/* -- versions ---------------------------------------------------------------------------------------- */
+static int versions(lk_cli *cli, int argc, char **argv)
+{
+    const char *uri = NULL;
+    bool json = false;
+    opened o = {0};
+    uint64_t *list = NULL;
+    size_t count = 0;
+    lk_err err = {0};
+    int code = 0;
+    const lk_arg args[] = {
+        {"URI", LK_ARG_OPERAND, &uri, NULL, "directory of the dataset", false},
+        {"--json", LK_ARG_FLAG, &json, NULL, "one JSON array", false},
+    };
+    if (!lk_cli_parse(cli, &lk_cli_lance_commands[VERSIONS], args, sizeof args / sizeof args[0], argc, argv, &code)) {
+        return code;
+    }
+    lk_rc rc = open_env(uri, &o, &err);
+    if (rc == LK_OK) {
+        rc = lk_dataset_versions(&o.env, &cli->arena, &list, &count, &err);
+    }
+    if (rc == LK_OK && count == 0) {
+        rc = lk_fail(&err, LK_E_NOT_FOUND, "%s", uri);
+        lk_detail(&err, "%.100s holds no Lance dataset", uri);
+    }
+    for (size_t i = 0; rc == LK_OK && i < count; i++) {
+        printf(json ? "%s%" PRIu64 : "%s%" PRIu64 "\n", json ? (i == 0 ? "[" : ",") : "", list[i]);
+    }
+    if (rc == LK_OK && json) {
+        puts("]");
+    }
+    opened_close(&o);
+    return rc == LK_OK ? 0 : lk_cli_fail(&err);
+}
+
+/* -- scan -------------------------------------------------------------------------------------------- */
+static lk_rc find_columns(
+    const struct ArrowSchema *schema, const char *list, lk_arena *arena, lk_scan_options *options, lk_err *err)
+{
+    if (list == NULL) {
+        return LK_OK;
+    }
+    size_t *columns = lk_arena_take(arena, (strlen(list) + 1) * sizeof *columns);
+    options->columns = columns;
+    for (const char *at = list; at != NULL;) {
+        const char *comma = strchr(at, ',');
+        lk_bytes name = {at, comma != NULL ? (size_t)(comma - at) : strlen(at)};
+        int64_t found = lk_schema_find(schema, name);
+        if (found < 0) {
+            return lk_cli_usage(err, "there is no column %.*s", (int)(name.size < 100 ? name.size : 100), name.data);
+        }
+        columns[options->column_count++] = (size_t)found;
+        at = comma != NULL ? comma + 1 : NULL;
+    }
+    return LK_OK;
+}
+
+/* Writes to a temporary beside the target and renames it, so that a failure leaves no half file. */
+static lk_rc write_file(lk_batches *rows, const char *path, lk_arena *arena, uint64_t *count, lk_err *err)
+{
+    bool to_stdout = strcmp(path, "-") == 0;
+    lk_bytes temporary = lk_arena_format(arena, "%s.tmp%ld", path, (long)getpid());
+    FILE *file = to_stdout ? stdout : fopen(temporary.data, "wb");
+    if (file == NULL) {
+        return lk_fail(err, LK_E_IO, "cannot write %s", path);
+    }
+    lk_rc rc = lk_output_write(rows, to_stdout ? LK_OUTPUT_ARROW : LK_OUTPUT_ARROW_FILE, file, count, err);
+    if (to_stdout) {
+        return rc;
+    }
+    if (fclose(file) != 0 && rc == LK_OK) {
+        rc = lk_fail(err, LK_E_IO, "cannot finish %s", path);
+    }
+    if (rc == LK_OK && rename(temporary.data, path) != 0) {
+        rc = lk_fail(err, LK_E_IO, "cannot rename to %s", path);
+    }
+    if (rc != LK_OK) {
+        (void)unlink(temporary.data);
+    }
+    return rc;
+}
+
+static int scan(lk_cli *cli, int argc, char **argv)
+{
+    const char *uri = NULL, *columns = NULL, *output = NULL;
+    uint64_t version = 0, count = 0;
+    lk_scan_options options = {.limit = UINT64_MAX};
+    lk_batches *rows = NULL;
+    opened o = {0};
+    lk_err err = {0};
+    int code = 0;
+    const lk_arg args[] = {
+        {"URI", LK_ARG_OPERAND, &uri, NULL, "directory of the dataset", false},
+        {"--columns", LK_ARG_TEXT, &columns, "A,B", "only these, in this order", false},
+        {"--version", LK_ARG_U64, &version, "N", "this version instead of the latest", false},
+        {"--limit", LK_ARG_U64, &options.limit, "N", "at most so many rows", false},
+        {"--with-row-id", LK_ARG_FLAG, &options.with_row_id, NULL, "add the column _rowid", false},
+        {"--output", LK_ARG_TEXT, &output, "FILE", "Arrow file to write (-o FILE), or - for a stream on stdout", true},
+    };
+    if (!lk_cli_parse(cli, &lk_cli_lance_commands[SCAN], args, sizeof args / sizeof args[0], argc, argv, &code)) {
+        return code;
+    }
+    lk_rc rc = open_dataset(uri, version, &o, &err);
+    if (rc == LK_OK) {
+        rc = find_columns(lk_dataset_schema(o.dataset), columns, &cli->arena, &options, &err);
+    }
+    if (rc == LK_OK) {
+        rc = lk_dataset_scan(o.dataset, &options, &rows, &err);
+    }
+    if (rc == LK_OK) {
+        rc = write_file(rows, output, &cli->arena, &count, &err);
+    }
+    if (rc == LK_OK) {
+        fprintf(stderr, "%" PRIu64 " rows\n", count);
+    }
+    lk_batches_close(rows);
+    opened_close(&o);
+    return rc == LK_OK ? 0 : lk_cli_fail(&err);
+}
+
+const lk_cli_command lk_cli_lance_commands[] = {
+    [INFO] = {{"lance info", "show a Lance dataset in place", NULL}, info},
+    [VERSIONS] = {{"lance versions", "list a Lance dataset's versions", NULL}, versions},
+    [SCAN] = {{"lance scan", "read a Lance dataset into an Arrow file",
+                  "Example:\n  lake lance scan ./data/tables/robots/arm/UUID.lance --columns t,q --limit 10 -o out.arrow"},
+        scan},
+    {{NULL, NULL, NULL}, NULL},
+};

@@ -1,0 +1,132 @@
+/* main.c - `lake`: reads the environment once, finds the command, runs it. */
+#include "cli/cli.h"
+
+#include "base/log.h"
+
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#ifndef LK_VERSION
+#define LK_VERSION "0.1.0"
+#endif
+
+static const lk_cli_command *const lists[] = {lk_cli_serve_commands, lk_cli_table_commands, lk_cli_append_commands,
+    lk_cli_sql_commands, lk_cli_lance_commands, lk_cli_selftest_commands, lk_cli_config_commands};
+enum { LISTS = sizeof lists / sizeof lists[0] };
+
+static void print_help(FILE *out)
+{
+    fputs("usage: lake COMMAND [options]\n\n"
+          "lake keeps robot-training data as open Lance tables, with SQL over Arrow Flight.\n\n",
+        out);
+    for (size_t i = 0; i < LISTS; i++) {
+        for (const lk_cli_command *c = lists[i]; c->about.name != NULL; c++) {
+            fprintf(out, "  %-16s%s\n", c->about.name, c->about.summary);
+        }
+    }
+    fputs("\n`lake COMMAND --help` explains one, with examples. Settings: `lake config check`.\n"
+          "Start here:  lake serve --data-dir ./data     then:  lake selftest\n",
+        out);
+}
+
+/* How many of argv's words the command's name takes, or 0. */
+static int words_matched(const char *name, int argc, char **argv)
+{
+    int taken = 0;
+    while (*name != '\0') {
+        size_t size = strcspn(name, " ");
+        if (taken == argc || strlen(argv[taken]) != size || strncmp(argv[taken], name, size) != 0) {
+            return 0;
+        }
+        taken++;
+        name += size + (name[size] == ' ');
+    }
+    return taken;
+}
+
+static const lk_cli_command *find(int argc, char **argv, int *taken)
+{
+    for (size_t i = 0; i < LISTS; i++) {
+        for (const lk_cli_command *c = lists[i]; c->about.name != NULL; c++) {
+            *taken = words_matched(c->about.name, argc, argv);
+            if (*taken > 0) {
+                return c;
+            }
+        }
+    }
+    return NULL;
+}
+
+static const char *from_environment(const char *name, void *context)
+{
+    (void)context;
+    return getenv(name);
+}
+
+static lk_rc start_logging(const lk_config *config, lk_err *err)
+{
+    static const char *const levels[] = {"debug", "info", "warn", "error", "off"};
+    bool json = strcmp(config->log_format, "json") == 0;
+    if (!json && strcmp(config->log_format, "text") != 0) {
+        return lk_fail(err, LK_E_INVALID_CONFIG, "the log format is text or json, not '%.32s'", config->log_format);
+    }
+    for (size_t i = 0; i < sizeof levels / sizeof levels[0]; i++) {
+        if (strcmp(levels[i], config->log_level) == 0) {
+            lk_log_init((lk_log_level)i, json);
+            return LK_OK;
+        }
+    }
+    return lk_fail(err, LK_E_INVALID_CONFIG, "the log level is debug, info, warn, error or off, not '%.32s'",
+        config->log_level);
+}
+
+static bool asks_for_help(int argc, char **argv)
+{
+    for (int i = 0; i < argc && strcmp(argv[i], "--") != 0; i++) {
+        if (strcmp(argv[i], "--help") == 0 || strcmp(argv[i], "-h") == 0) {
+            return true;
+        }
+    }
+    return false;
+}
+
+static int run(const lk_cli_command *command, int argc, char **argv)
+{
+    lk_err err = {0};
+    lk_config config = {0};
+    lk_rc rc = LK_OK;
+    if (!asks_for_help(argc, argv)) { /* help never fails for a bad setting */
+        rc = lk_config_load(&config, from_environment, NULL, &err);
+        if (rc == LK_OK) {
+            rc = start_logging(&config, &err);
+        }
+    }
+    if (rc != LK_OK) {
+        return lk_cli_fail(&err);
+    }
+    lk_cli cli = {.config = &config};
+    int code = command->run(&cli, argc, argv);
+    lk_arena_close(&cli.arena);
+    return code;
+}
+
+int main(int argc, char **argv)
+{
+    (void)signal(SIGPIPE, SIG_IGN);
+    if (argc < 2 || strcmp(argv[1], "--help") == 0 || strcmp(argv[1], "-h") == 0 || strcmp(argv[1], "help") == 0) {
+        print_help(argc < 2 ? stderr : stdout);
+        return argc < 2 ? 2 : 0;
+    }
+    if (strcmp(argv[1], "--version") == 0) {
+        puts("lake " LK_VERSION);
+        return 0;
+    }
+    int taken = 0;
+    const lk_cli_command *command = find(argc - 1, argv + 1, &taken);
+    if (command == NULL) {
+        fprintf(stderr, "lake: unknown command '%s'; `lake --help` lists them\n", argv[1]);
+        return 2;
+    }
+    return run(command, argc - 1 - taken, argv + 1 + taken);
+}
