@@ -3,45 +3,46 @@
 /* limits.h - every hard cap that is not a setting, unit in the name, reason above it. */
 
 /* One namespace or table name must fit every header, key and path they travel in. */
-#define LK_NAMESPACE_BYTES_MAX 128
+#define LK_NAMESPACE_BYTES_MAX  128
 #define LK_TABLE_NAME_BYTES_MAX 255
 
 /* A DynamoDB item holds 400 KB; base64 of this schema still fits one beside the record. */
 #define LK_SCHEMA_IPC_BYTES_MAX (256 * 1024)
-#define LK_COLUMNS_MAX 10000
-#define LK_SCHEMA_DEPTH_MAX 32
+#define LK_COLUMNS_MAX          10000
+#define LK_SCHEMA_DEPTH_MAX     32
 
 /* One append operation is one table version; more rows are split by the client or the ingest. */
-#define LK_APPEND_ROWS_MAX 10000
+#define LK_APPEND_ROWS_MAX          10000
 #define LK_APPEND_COMMAND_BYTES_MAX (64 * 1024)
 
 /* Defaults of the append settings (config.def), for a node that is built without settings. */
-#define LK_APPEND_MAX_CONCURRENT 8
+#define LK_APPEND_MAX_CONCURRENT   8
 #define LK_APPEND_QUEUE_TIMEOUT_MS 5000
 #define LK_APPEND_STREAM_BYTES_MAX (64 * 1024 * 1024)
-#define LK_APPEND_RETENTION_SECS 604800
+#define LK_APPEND_RETENTION_SECS   604800
 
 /* An operation id may be this far ahead of our clock. */
 #define LK_OPERATION_SKEW_SECS 300
 
-#define LK_LEASE_TTL_MS 10000
-#define LK_LEASE_RENEW_MS 5000
+#define LK_LEASE_TTL_MS              10000
+#define LK_LEASE_RENEW_MS            5000
 #define LK_LEASE_CAMPAIGN_TIMEOUT_MS 4000
 /* How often a follower looks whether the lease is free, and a node that failed or lost tries again. */
 #define LK_LEASE_WATCH_MS 1000
 #define LK_LEASE_RETRY_MS 200
-_Static_assert(LK_LEASE_CAMPAIGN_TIMEOUT_MS * 2 < LK_LEASE_TTL_MS, "a campaign must end well inside its lease");
+_Static_assert(
+    LK_LEASE_CAMPAIGN_TIMEOUT_MS * 2 < LK_LEASE_TTL_MS, "a campaign must end well inside its lease");
 _Static_assert(LK_LEASE_RENEW_MS * 2 <= LK_LEASE_TTL_MS, "one renewal may be missed");
 
 /* Paged listings. */
-#define LK_PAGE_ITEMS_MAX 256
+#define LK_PAGE_ITEMS_MAX         256
 #define LK_CONTINUATION_BYTES_MAX 4096
-#define LK_CATALOG_ENTRIES_MAX 100000
+#define LK_CATALOG_ENTRIES_MAX    100000
 
 /* A statement may join this many tables; each is pinned in its ticket. */
-#define LK_STATEMENT_TABLES_MAX 64
+#define LK_STATEMENT_TABLES_MAX     64
 #define LK_SQL_IDENTIFIER_BYTES_MAX 256
-#define LK_SQL_DEPTH_MAX 128
+#define LK_SQL_DEPTH_MAX            128
 /* An IN list of 65,536 values fits; the parser needs about 20 us a token. */
 #define LK_SQL_TOKENS_MAX 150000
 /* Expressions other than literals, which have LK_SQL_TOKENS_MAX. */
@@ -52,11 +53,11 @@ _Static_assert(LK_LEASE_RENEW_MS * 2 <= LK_LEASE_TTL_MS, "one renewal may be mis
 #define LK_SQL_WATCH_MS 20
 
 /* gRPC message sizes: requests, and DoPut whose one row may be wide. */
-#define LK_GRPC_MESSAGE_BYTES_MAX (16 * 1024 * 1024)
+#define LK_GRPC_MESSAGE_BYTES_MAX     (16 * 1024 * 1024)
 #define LK_GRPC_PUT_MESSAGE_BYTES_MAX (64 * 1024 * 1024 + 1024 * 1024)
 
 /* DoGet messages are coalesced to about this much before they go on the wire. */
-#define LK_STREAM_BATCH_ROWS 65536
+#define LK_STREAM_BATCH_ROWS  65536
 #define LK_STREAM_BATCH_BYTES (1024 * 1024)
 
 /* A column's name, in UTF-8; any characters. */
@@ -66,7 +67,7 @@ _Static_assert(LK_LEASE_RENEW_MS * 2 <= LK_LEASE_TTL_MS, "one renewal may be mis
  * budget of its own is refused above this. Dictionary-encoded fields a schema. */
 #define LK_IPC_HEADER_BYTES_MAX (4 * 1024 * 1024)
 #define LK_IPC_FOOTER_BYTES_MAX (64 * 1024 * 1024) /* 24 bytes for each of its batches */
-#define LK_IPC_BODY_BYTES_MAX (2ULL * 1024 * 1024 * 1024)
+#define LK_IPC_BODY_BYTES_MAX   (2ULL * 1024 * 1024 * 1024)
 #define LK_IPC_DICTIONARIES_MAX 1024
 
 /* Each delta copies the dictionary that it extends, so their number bounds that work. */
@@ -77,23 +78,23 @@ _Static_assert(LK_LEASE_RENEW_MS * 2 <= LK_LEASE_TTL_MS, "one renewal may be mis
 
 /* The catalog cache: from when a directory is refreshed behind its readers, from when an answer is stale,
  * how often an authority that failed is tried, how long and for how many names absence is remembered. */
-#define LK_CATALOG_FRESH_MS 2500
-#define LK_CATALOG_STALE_MS 5000
-#define LK_CATALOG_RETRY_MS 1000
-#define LK_CATALOG_ABSENT_MS 1000
+#define LK_CATALOG_FRESH_MS   2500
+#define LK_CATALOG_STALE_MS   5000
+#define LK_CATALOG_RETRY_MS   1000
+#define LK_CATALOG_ABSENT_MS  1000
 #define LK_CATALOG_ABSENT_MAX 10000
 _Static_assert(LK_CATALOG_FRESH_MS < LK_CATALOG_STALE_MS, "stale begins after fresh");
 
 /* A directory is read in pages under one generation; it is given up after this many that moved meanwhile. */
 #define LK_REGISTRY_PAGE_ITEMS 256
-#define LK_DIRECTORY_ATTEMPTS 3
+#define LK_DIRECTORY_ATTEMPTS  3
 
 /* Create and drop of different tables meet in one namespace's counter; each retries this often. */
 #define LK_NAMESPACE_RACE_ATTEMPTS 16
 
 /* The leader looks for unfinished work on taking over and then this often, this many records at a time. */
 #define LK_RECOVERY_INTERVAL_MS 60000
-#define LK_RECOVERY_PAGE_ITEMS 128
+#define LK_RECOVERY_PAGE_ITEMS  128
 
 /* Open datasets an engine keeps for the next append or reader. */
 #define LK_ENGINE_OPEN_MAX 512
@@ -102,25 +103,25 @@ _Static_assert(LK_CATALOG_FRESH_MS < LK_CATALOG_STALE_MS, "stale begins after fr
 #define LK_LOG_LINE_BYTES_MAX 4096
 
 /* A directory tree that we remove or list is never deeper, nor one directory fuller, than this. */
-#define LK_DIRECTORY_DEPTH_MAX 64
+#define LK_DIRECTORY_DEPTH_MAX   64
 #define LK_DIRECTORY_ENTRIES_MAX 1000000
 
 /* A gRPC server: handlers that run at once (threads start as they are needed), calls that may wait for one,
  * streams of one connection, headers of one call, and how long a connection may take to set up. */
-#define LK_GRPC_WORKERS 128
-#define LK_GRPC_BACKLOG_MAX 512
-#define LK_GRPC_STREAMS_MAX 128
-#define LK_GRPC_HEADERS_BYTES_MAX (16 * 1024)
+#define LK_GRPC_WORKERS              128
+#define LK_GRPC_BACKLOG_MAX          512
+#define LK_GRPC_STREAMS_MAX          128
+#define LK_GRPC_HEADERS_BYTES_MAX    (16 * 1024)
 #define LK_GRPC_HANDSHAKE_TIMEOUT_MS 10000
 
 /* Pings on idle connections, so that dead peers and forgetful middle boxes are noticed. */
-#define LK_GRPC_KEEPALIVE_MS 60000
+#define LK_GRPC_KEEPALIVE_MS         60000
 #define LK_GRPC_KEEPALIVE_TIMEOUT_MS 20000
 
 /* A client gives up a connection attempt after this, and tries again no sooner and no later than that. */
 #define LK_GRPC_CONNECT_TIMEOUT_MS 5000
-#define LK_GRPC_RECONNECT_MIN_MS 100
-#define LK_GRPC_RECONNECT_MAX_MS 2000
+#define LK_GRPC_RECONNECT_MIN_MS   100
+#define LK_GRPC_RECONNECT_MAX_MS   2000
 
 /* A blocked client call looks at its cancel flag this often. */
 #define LK_GRPC_CANCEL_POLL_MS 50
@@ -131,15 +132,19 @@ _Static_assert(LK_CATALOG_FRESH_MS < LK_CATALOG_STALE_MS, "stale begins after fr
 /* Deleted rows of one fragment: 4 bytes a row at worst, and a fragment of 64 million rows is absurd. */
 #define LK_DELETION_BYTES_MAX (256 * 1024 * 1024)
 
+/* A tag or a branch is a few hundred bytes of JSON. */
+#define LK_REF_BYTES_MAX (1024 * 1024)
+
 /* An append that stands alone tries this many versions before it gives up; waits double up to a cap. */
-#define LK_COMMIT_ATTEMPTS_MAX 20
-#define LK_COMMIT_BACKOFF_MS 10
+#define LK_COMMIT_ATTEMPTS_MAX   20
+#define LK_COMMIT_BACKOFF_MS     10
 #define LK_COMMIT_BACKOFF_MS_MAX 1000
 
 /* What the tightest backend (a DynamoDB item of 400 KB, a sort key of 1 KB) still takes. */
-#define LK_KV_KEY_BYTES_MAX 1024
+#define LK_KV_KEY_BYTES_MAX   1024
 #define LK_KV_VALUE_BYTES_MAX (400 * 1024 - LK_KV_KEY_BYTES_MAX)
-_Static_assert(LK_SCHEMA_IPC_BYTES_MAX / 3 * 4 + 16 * 1024 < LK_KV_VALUE_BYTES_MAX, "a record with its schema fits");
+_Static_assert(
+    LK_SCHEMA_IPC_BYTES_MAX / 3 * 4 + 16 * 1024 < LK_KV_VALUE_BYTES_MAX, "a record with its schema fits");
 
 /* A scan page ends early once its keys and values reach this; so memory does not depend on the limit. */
 #define LK_KV_PAGE_BYTES_MAX (1024 * 1024)
@@ -149,11 +154,11 @@ _Static_assert(LK_SCHEMA_IPC_BYTES_MAX / 3 * 4 + 16 * 1024 < LK_KV_VALUE_BYTES_M
 #define LK_KV_REOPEN_BYTES_MIN (16 * 1024 * 1024)
 
 /* Calls of one server to another. An append outlives a change of leader: lease, campaign, recovery. */
-#define LK_AUTHORITY_CALL_TIMEOUT_MS 30000
+#define LK_AUTHORITY_CALL_TIMEOUT_MS   30000
 #define LK_AUTHORITY_APPEND_TIMEOUT_MS 120000
 
 /* A put whose client sends nothing for so long is cut; all of it may take no longer than the total. */
-#define LK_PUT_IDLE_MS 30000
+#define LK_PUT_IDLE_MS  30000
 #define LK_PUT_TOTAL_MS 300000
 
 /* After the drain deadline the rest of a process has this long to close before it is ended. */

@@ -1,6 +1,6 @@
 /*
- * dataset.c - opening a table at one version, what an open version knows, and where its rows lie.
- * Appending is append.c, scanning is scan.c.
+ * dataset.c - opening a table at one version and what an open version knows. Where its rows lie is source.c,
+ * appending append.c, scanning scan.c.
  */
 #include "lance/dataset_priv.h"
 
@@ -21,7 +21,8 @@ lk_dataset *lk_dataset_new(const lk_lance_env *env, lk_manifest *manifest, lk_fi
     dataset->manifest = manifest;
     dataset->files = files == NULL ? lk_file_cache_new(env->store, env->budget) : lk_file_cache_ref(files);
     dataset->deletions = calloc(manifest->fragment_count + 1, sizeof(lk_deletion *));
-    LK_ASSERT(dataset->deletions != NULL);
+    dataset->bases = calloc(manifest->base_count + 1, sizeof *dataset->bases);
+    LK_ASSERT(dataset->deletions != NULL && dataset->bases != NULL);
     lk_mutex_init(&dataset->mutex, LK_RANK_SCAN);
     return dataset;
 }
@@ -100,6 +101,11 @@ void lk_dataset_unref(lk_dataset *dataset)
         lk_deletion_close(dataset->deletions[i]);
     }
     free(dataset->deletions);
+    for (size_t i = 0; i < dataset->manifest->base_count; i++) {
+        lk_file_cache_unref(dataset->bases[i].files);
+        lk_store_close(dataset->bases[i].store);
+    }
+    free(dataset->bases);
     lk_file_cache_unref(dataset->files);
     lk_manifest_close(dataset->manifest);
     lk_mutex_deinit(&dataset->mutex);
@@ -171,122 +177,4 @@ lk_rc lk_dataset_property(
         *value = *found ? transaction.properties[i].value : *value;
     }
     return rc;
-}
-
-/* -- where rows lie ---------------------------------------------------------------------------------- */
-
-lk_rc lk_dataset_file(lk_dataset *dataset, size_t fragment, size_t file, lk_file_reader **out, lk_err *err)
-{
-    lk_arena            arena = {0};
-    const lk_fragment  *in = &dataset->manifest->fragments[fragment];
-    const lk_data_file *data_file = &in->files[file];
-    if (data_file->base != NULL) {
-        lk_rc refused = lk_fail(err, LK_E_UNSUPPORTED_FORMAT, "data file %.*s lies in %.*s",
-            LK_FMT(data_file->path), LK_FMT(data_file->base->path));
-        lk_detail(err, "this build cannot read a shallow clone whose rows lie in another table");
-        return refused;
-    }
-    lk_rc rc = lk_file_cache_open(
-        dataset->files, lk_data_file_key(data_file, &arena), data_file->size_bytes, out, err);
-    if (rc == LK_OK && lk_file_reader_rows(*out) != in->physical_rows) {
-        rc = lk_fail(err, LK_E_CORRUPT_FILE, "data file %.*s has %" PRIu64 " rows, its fragment %" PRIu64,
-            LK_FMT(data_file->path), lk_file_reader_rows(*out), in->physical_rows);
-        lk_file_reader_unref(*out);
-        *out = NULL;
-    }
-    lk_arena_close(&arena);
-    return rc;
-}
-
-static lk_rc leaf_source(
-    lk_dataset *dataset, size_t fragment, const lk_lance_field *field, lk_field_source *out, lk_err *err)
-{
-    size_t  file = 0;
-    int32_t column = -1;
-    if (!lk_fragment_find(&dataset->manifest->fragments[fragment], field->id, &file, &column)) {
-        return LK_OK; /* file stays NULL: all null */
-    }
-    if (column < 0) {
-        return lk_fail(err, LK_E_CORRUPT_FILE, "field %d is listed without a column", field->id);
-    }
-    lk_rc rc = lk_dataset_file(dataset, fragment, file, &out->file, err);
-    if (rc == LK_OK && (size_t)column >= lk_file_reader_column_count(out->file)) {
-        rc = lk_fail(err, LK_E_CORRUPT_FILE, "field %d is in column %d of %zu", field->id, column,
-            lk_file_reader_column_count(out->file));
-    }
-    out->column = (size_t)column;
-    return rc;
-}
-
-static lk_rc fill_source(lk_dataset *dataset, size_t fragment, size_t field_index, lk_arena *arena,
-    lk_field_source *out, lk_err *err)
-{
-    const lk_lance_field *fields = dataset->manifest->schema->fields, *field = &fields[field_index];
-    *out = (lk_field_source){.field = field->arrow};
-    if (field->leaf) {
-        return leaf_source(dataset, fragment, field, out, err);
-    }
-    size_t count = (size_t)field->arrow->n_children, child = field_index + 1;
-    out->children = lk_arena_take(arena, count * sizeof *out->children);
-    for (; out->child_count < count; child = fields[child].end) {
-        lk_rc rc = fill_source(dataset, fragment, child, arena, &out->children[out->child_count++], err);
-        if (rc != LK_OK) {
-            return rc;
-        }
-    }
-    return LK_OK;
-}
-
-lk_rc lk_dataset_source(
-    lk_dataset *dataset, size_t fragment, size_t field, lk_arena *arena, lk_field_source *out, lk_err *err)
-{
-    lk_rc rc = fill_source(dataset, fragment, field, arena, out, err);
-    if (rc != LK_OK) {
-        lk_dataset_source_close(out);
-        lk_context(err, "fragment %" PRIu64, dataset->manifest->fragments[fragment].id);
-    }
-    return rc;
-}
-
-void lk_dataset_source_close(lk_field_source *source)
-{
-    for (size_t i = 0; i < source->child_count; i++) {
-        lk_dataset_source_close(&source->children[i]);
-    }
-    lk_file_reader_unref(source->file);
-    *source = (lk_field_source){0};
-}
-
-lk_rc lk_dataset_deletion(lk_dataset *dataset, size_t fragment, const lk_deletion **out, lk_err *err)
-{
-    const lk_fragment *in = &dataset->manifest->fragments[fragment];
-    lk_deletion       *read = NULL;
-    *out = NULL;
-    if (in->deletion.kind == LK_DELETION_NONE) {
-        return LK_OK;
-    }
-    lk_mutex_lock(&dataset->mutex);
-    *out = dataset->deletions[fragment];
-    lk_mutex_unlock(&dataset->mutex);
-    if (*out != NULL) {
-        return LK_OK;
-    }
-    if (in->deletion.base != NULL) {
-        return lk_fail(
-            err, LK_E_UNSUPPORTED_FORMAT, "a deletion file lies in %.*s", LK_FMT(in->deletion.base->path));
-    }
-    lk_rc rc = lk_deletion_read(dataset->env.store, in, &read, err);
-    if (rc != LK_OK) {
-        return rc;
-    }
-    lk_mutex_lock(&dataset->mutex);
-    if (dataset->deletions[fragment] == NULL) { /* nobody was faster */
-        dataset->deletions[fragment] = read;
-        dataset->deletion_bytes += lk_deletion_bytes(read);
-        read = NULL;
-    }
-    *out = dataset->deletions[fragment];
-    lk_mutex_unlock(&dataset->mutex);
-    lk_deletion_close(read);
-    return LK_OK;
 }

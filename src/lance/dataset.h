@@ -23,11 +23,15 @@
 typedef struct lk_dataset lk_dataset;
 
 typedef struct lk_lance_env { /* what Lance code needs from outside; all borrowed, outlive the datasets */
-    lk_store  *store; /* rooted at the dataset's own directory */
+    lk_store  *store;         /* rooted at the dataset's own directory */
     lk_clock  *clock;
     lk_random *random;
     lk_pool   *pool;   /* scan and decode workers; NULL: work on the caller's thread */
     lk_budget *budget; /* scan memory; NULL: unlimited */
+    /* Opens the store over a directory outside this table's (a shallow clone's rows lie in its source's); the
+     * dataset closes it. NULL: such tables open, but their foreign rows are refused. */
+    lk_rc (*open_base)(void *context, lk_bytes path, lk_store **out, lk_err *err);
+    void *open_base_context;
 } lk_lance_env;
 
 /* version 0: the latest by the directory listing. LK_E_NOT_FOUND when there is no such dataset or version,
@@ -42,7 +46,7 @@ lk_dataset *lk_dataset_ref(lk_dataset *dataset);
 void        lk_dataset_unref(lk_dataset *dataset); /* accepts NULL */
 
 uint64_t                  lk_dataset_version(const lk_dataset *dataset);
-const struct ArrowSchema *lk_dataset_schema(const lk_dataset *dataset); /* borrowed */
+const struct ArrowSchema *lk_dataset_schema(const lk_dataset *dataset);    /* borrowed */
 uint64_t                  lk_dataset_row_count(const lk_dataset *dataset); /* deletions subtracted */
 size_t                    lk_dataset_bytes(const lk_dataset *dataset);     /* memory this handle holds */
 
@@ -55,15 +59,16 @@ LK_MUST_CHECK lk_rc lk_dataset_versions(
 
 /* -- scan ------------------------------------------------------------------------------------------ */
 typedef struct lk_scan_options {
-    const size_t       *columns; /* top-level fields to return, in this order; NULL: all */
-    size_t              column_count;
-    bool                with_row_id; /* adds a last column `_rowid` uint64: fragment << 32 | row offset */
-    bool                no_columns;  /* count only: batches with length and no children */
-    const lk_predicate *predicate;   /* NULL: every row; borrowed until close. Exact: rows that fail are dropped */
-    uint64_t            limit;       /* UINT64_MAX: none */
-    bool                unordered;   /* batches may come in any order */
-    size_t              batch_rows;  /* target; 0: default (64 Ki) */
-    lk_cancel          *cancel;      /* NULL: never */
+    const size_t *columns; /* top-level fields to return, in this order; NULL: all */
+    size_t        column_count;
+    bool          with_row_id; /* adds a last column `_rowid` uint64: fragment << 32 | row offset */
+    bool          no_columns;  /* count only: batches with length and no children */
+    const lk_predicate
+              *predicate;  /* NULL: every row; borrowed until close. Exact: rows that fail are dropped */
+    uint64_t   limit;      /* UINT64_MAX: none */
+    bool       unordered;  /* batches may come in any order */
+    size_t     batch_rows; /* target; 0: default (64 Ki) */
+    lk_cancel *cancel;     /* NULL: never */
 } lk_scan_options;
 
 /* Batches of projected, filtered rows, read in parallel by page ranges with bounded read-ahead, in row order
@@ -76,15 +81,15 @@ LK_MUST_CHECK lk_rc lk_dataset_scan(
  * many threads call lk_scan_morsel_next; each morsel is a contiguous row range with increasing number.
  */
 typedef struct lk_morsel_scan lk_morsel_scan;
-LK_MUST_CHECK lk_rc lk_dataset_morsel_scan(
-    lk_dataset *dataset, const lk_scan_options *options, lk_morsel_scan **out, lk_err *err);
+LK_MUST_CHECK lk_rc           lk_dataset_morsel_scan(
+              lk_dataset *dataset, const lk_scan_options *options, lk_morsel_scan **out, lk_err *err);
 size_t lk_morsel_scan_count(const lk_morsel_scan *scan); /* upper bound after pruning */
 /* Decodes the next morsel on the calling thread. *done when none is left. A morsel whose rows were all
  * filtered out comes as a batch of length 0. Threads: shared. */
 LK_MUST_CHECK lk_rc lk_morsel_scan_next(
     lk_morsel_scan *scan, struct ArrowArray *out, size_t *morsel_number, bool *done, lk_err *err);
 const struct ArrowSchema *lk_morsel_scan_schema(const lk_morsel_scan *scan);
-void lk_morsel_scan_close(lk_morsel_scan *scan);
+void                      lk_morsel_scan_close(lk_morsel_scan *scan);
 
 /* What a scan would touch, for EXPLAIN and tests: pages considered and pages kept after pruning. */
 typedef struct lk_scan_stats {
@@ -93,7 +98,9 @@ typedef struct lk_scan_stats {
 void lk_morsel_scan_stats(const lk_morsel_scan *scan, lk_scan_stats *out);
 
 /* -- write ----------------------------------------------------------------------------------------- */
-typedef struct lk_commit_property { lk_bytes key, value; } lk_commit_property;
+typedef struct lk_commit_property {
+    lk_bytes key, value;
+} lk_commit_property;
 
 typedef struct lk_write_options {
     const lk_commit_property *properties; /* into Transaction.transaction_properties */

@@ -19,6 +19,11 @@
 
 #include <stdatomic.h>
 
+typedef struct lk_base_store { /* another table's directory, whose files this one refers to */
+    lk_store      *store;
+    lk_file_cache *files;
+} lk_base_store;
+
 struct lk_dataset {
     atomic_uint    refs;
     lk_lance_env   env;
@@ -26,6 +31,7 @@ struct lk_dataset {
     lk_file_cache *files;
     lk_mutex       mutex;
     lk_deletion  **deletions;      /* by mutex; one slot per fragment, NULL until read */
+    lk_base_store *bases;          /* by mutex; one slot per base path, store NULL until opened */
     size_t         deletion_bytes; /* by mutex */
 };
 

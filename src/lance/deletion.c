@@ -245,8 +245,10 @@ lk_rc lk_deletion_read(lk_store *store, const lk_fragment *fragment, lk_deletion
     lk_arena                arena = {0};
     lk_buf                  file = {0};
     const lk_deletion_file *in = &fragment->deletion;
-    lk_bytes key = lk_arena_format(&arena, "_deletions/%" PRIu64 "-%" PRIu64 "-%" PRIu64 ".%s", fragment->id,
-        in->read_version, in->id, in->kind == LK_DELETION_ARRAY ? "arrow" : "bin");
+    bool                    has_directory = in->base == NULL || in->base->is_dataset_root;
+    lk_bytes                key = lk_arena_format(&arena, "%s%" PRIu64 "-%" PRIu64 "-%" PRIu64 ".%s",
+        has_directory ? "_deletions/" : "", fragment->id, in->read_version, in->id,
+        in->kind == LK_DELETION_ARRAY ? "arrow" : "bin");
 
     lk_rc rc = load(store, key, &file, err);
     if (rc == LK_OK) {

@@ -10,7 +10,7 @@
 
 typedef struct lk_deletion lk_deletion;
 
-/* Reads the deletion file of `fragment` (which has one). LK_E_CORRUPT_FILE when it contradicts the manifest. */
+/* Reads the deletion file of `fragment` (which has one) from its base's store. LK_E_CORRUPT_FILE when it contradicts the manifest. */
 LK_MUST_CHECK lk_rc lk_deletion_read(
     lk_store *store, const lk_fragment *fragment, lk_deletion **out, lk_err *err);
 /* The same from memory: `count` distinct rows, all below `rows` (at most UINT32_MAX). */

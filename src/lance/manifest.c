@@ -480,7 +480,8 @@ bool lk_fragment_find(const lk_fragment *fragment, int32_t field_id, size_t *fil
 
 lk_bytes lk_data_file_key(const lk_data_file *file, lk_arena *arena)
 {
-    return lk_arena_format(arena, "data/%.*s", LK_FMT(file->path));
+    bool below_data = file->base == NULL || file->base->is_dataset_root;
+    return lk_arena_format(arena, "%s%.*s", below_data ? "data/" : "", LK_FMT(file->path));
 }
 
 size_t lk_manifest_bytes(const lk_manifest *manifest)

@@ -114,7 +114,7 @@ LK_MUST_CHECK lk_rc lk_manifest_transaction(lk_store *store, const lk_manifest *
  * 2.1 file has no column of its own: ask for its leaves. */
 bool lk_fragment_find(const lk_fragment *fragment, int32_t field_id, size_t *file, int32_t *column);
 
-/* The object key of a data file of this table ("data/<path>"), in the arena. Only for base == NULL. */
+/* The object key of a data file, relative to its base (or this table), in the arena. */
 lk_bytes lk_data_file_key(const lk_data_file *file, lk_arena *arena);
 
 /* Memory that the manifest holds, itself included. */

@@ -228,6 +228,12 @@ static lk_rc run(const lk_lance_env *env, char **arguments, const tool_options *
     return with_dataset(env, arguments, options, err);
 }
 
+static lk_rc open_base(void *context, lk_bytes path, lk_store **out, lk_err *err)
+{
+    (void)context;
+    return lk_local_store_open(out, path, true, err);
+}
+
 int main(int argc, char **argv)
 {
     tool_options options;
@@ -245,8 +251,9 @@ int main(int argc, char **argv)
     if (lk_local_store_open(&store, lk_bytes_of(argv[2]), true, &err) != LK_OK) {
         return report(&err);
     }
-    lk_lance_env env = {.store = store, .clock = lk_clock_real(), .random = lk_random_os()};
-    lk_rc        rc = run(&env, argv, &options, &err);
+    lk_lance_env env = {
+        .store = store, .clock = lk_clock_real(), .random = lk_random_os(), .open_base = open_base};
+    lk_rc rc = run(&env, argv, &options, &err);
     lk_store_close(store);
     return rc == LK_OK ? 0 : report(&err);
 }

@@ -1,0 +1,170 @@
+/*
+ * source.c - where the rows of a version lie: which store, which data file, which column, and which of them
+ * are deleted.
+ */
+#include "lance/dataset_priv.h"
+
+#include <inttypes.h>
+#include <stdlib.h>
+
+/* -- places ------------------------------------------------------------------------------------------ */
+
+static lk_rc open_place(lk_dataset *dataset, const lk_base_path *base, lk_base_store *out, lk_err *err)
+{
+    if (dataset->env.open_base == NULL) {
+        lk_rc rc = lk_fail(err, LK_E_UNSUPPORTED_FORMAT, "files in %.*s", LK_FMT(base->path));
+        lk_detail(err, "rows of this table lie in another one, which cannot be read from here");
+        return rc;
+    }
+    lk_rc rc = dataset->env.open_base(dataset->env.open_base_context, base->path, &out->store, err);
+    if (rc == LK_OK) {
+        out->files = lk_file_cache_new(out->store, dataset->env.budget);
+    }
+    return rc;
+}
+
+/* The store and the open files of a base path; of the table itself for NULL. Borrowed from the dataset. */
+static lk_rc find_place(lk_dataset *dataset, const lk_base_path *base, lk_base_store *out, lk_err *err)
+{
+    if (base == NULL) {
+        *out = (lk_base_store){dataset->env.store, dataset->files};
+        return LK_OK;
+    }
+    lk_base_store *slot = &dataset->bases[base - dataset->manifest->bases], opened = {0};
+    lk_mutex_lock(&dataset->mutex);
+    *out = *slot;
+    lk_mutex_unlock(&dataset->mutex);
+    if (out->store != NULL) {
+        return LK_OK;
+    }
+    lk_rc rc = open_place(dataset, base, &opened, err);
+    if (rc != LK_OK) {
+        return rc;
+    }
+    lk_mutex_lock(&dataset->mutex);
+    if (slot->store == NULL) { /* nobody was faster */
+        *slot = opened;
+        opened = (lk_base_store){0};
+    }
+    *out = *slot;
+    lk_mutex_unlock(&dataset->mutex);
+    lk_file_cache_unref(opened.files);
+    lk_store_close(opened.store);
+    return LK_OK;
+}
+
+/* -- files and columns ------------------------------------------------------------------------------- */
+
+lk_rc lk_dataset_file(lk_dataset *dataset, size_t fragment, size_t file, lk_file_reader **out, lk_err *err)
+{
+    lk_arena            arena = {0};
+    const lk_fragment  *in = &dataset->manifest->fragments[fragment];
+    const lk_data_file *data_file = &in->files[file];
+    lk_base_store       place = {0};
+    lk_rc               rc = find_place(dataset, data_file->base, &place, err);
+    if (rc == LK_OK) {
+        rc = lk_file_cache_open(
+            place.files, lk_data_file_key(data_file, &arena), data_file->size_bytes, out, err);
+    }
+    if (rc == LK_OK && lk_file_reader_rows(*out) != in->physical_rows) {
+        rc = lk_fail(err, LK_E_CORRUPT_FILE, "data file %.*s has %" PRIu64 " rows, its fragment %" PRIu64,
+            LK_FMT(data_file->path), lk_file_reader_rows(*out), in->physical_rows);
+        lk_file_reader_unref(*out);
+        *out = NULL;
+    }
+    lk_arena_close(&arena);
+    return rc;
+}
+
+static lk_rc leaf_source(
+    lk_dataset *dataset, size_t fragment, const lk_lance_field *field, lk_field_source *out, lk_err *err)
+{
+    size_t  file = 0;
+    int32_t column = -1;
+    if (!lk_fragment_find(&dataset->manifest->fragments[fragment], field->id, &file, &column)) {
+        return LK_OK; /* file stays NULL: all null */
+    }
+    if (column < 0) {
+        return lk_fail(err, LK_E_CORRUPT_FILE, "field %d is listed without a column", field->id);
+    }
+    lk_rc rc = lk_dataset_file(dataset, fragment, file, &out->file, err);
+    if (rc == LK_OK && (size_t)column >= lk_file_reader_column_count(out->file)) {
+        rc = lk_fail(err, LK_E_CORRUPT_FILE, "field %d is in column %d of %zu", field->id, column,
+            lk_file_reader_column_count(out->file));
+    }
+    out->column = (size_t)column;
+    return rc;
+}
+
+static lk_rc fill_source(lk_dataset *dataset, size_t fragment, size_t field_index, lk_arena *arena,
+    lk_field_source *out, lk_err *err)
+{
+    const lk_lance_field *fields = dataset->manifest->schema->fields, *field = &fields[field_index];
+    *out = (lk_field_source){.field = field->arrow};
+    if (field->leaf) {
+        return leaf_source(dataset, fragment, field, out, err);
+    }
+    size_t count = (size_t)field->arrow->n_children, child = field_index + 1;
+    out->children = lk_arena_take(arena, count * sizeof *out->children);
+    for (; out->child_count < count; child = fields[child].end) {
+        lk_rc rc = fill_source(dataset, fragment, child, arena, &out->children[out->child_count++], err);
+        if (rc != LK_OK) {
+            return rc;
+        }
+    }
+    return LK_OK;
+}
+
+lk_rc lk_dataset_source(
+    lk_dataset *dataset, size_t fragment, size_t field, lk_arena *arena, lk_field_source *out, lk_err *err)
+{
+    lk_rc rc = fill_source(dataset, fragment, field, arena, out, err);
+    if (rc != LK_OK) {
+        lk_dataset_source_close(out);
+        lk_context(err, "fragment %" PRIu64, dataset->manifest->fragments[fragment].id);
+    }
+    return rc;
+}
+
+void lk_dataset_source_close(lk_field_source *source)
+{
+    for (size_t i = 0; i < source->child_count; i++) {
+        lk_dataset_source_close(&source->children[i]);
+    }
+    lk_file_reader_unref(source->file);
+    *source = (lk_field_source){0};
+}
+
+lk_rc lk_dataset_deletion(lk_dataset *dataset, size_t fragment, const lk_deletion **out, lk_err *err)
+{
+    const lk_fragment *in = &dataset->manifest->fragments[fragment];
+    lk_deletion       *read = NULL;
+    *out = NULL;
+    if (in->deletion.kind == LK_DELETION_NONE) {
+        return LK_OK;
+    }
+    lk_mutex_lock(&dataset->mutex);
+    *out = dataset->deletions[fragment];
+    lk_mutex_unlock(&dataset->mutex);
+    if (*out != NULL) {
+        return LK_OK;
+    }
+    lk_base_store place = {0};
+    lk_rc         rc = find_place(dataset, in->deletion.base, &place, err);
+    if (rc == LK_OK) {
+        rc = lk_deletion_read(place.store, in, &read, err);
+    }
+    if (rc != LK_OK) {
+        return rc;
+    }
+    lk_mutex_lock(&dataset->mutex);
+    if (dataset->deletions[fragment] == NULL) { /* nobody was faster */
+        dataset->deletions[fragment] = read;
+        dataset->deletion_bytes += lk_deletion_bytes(read);
+        read = NULL;
+    }
+    *out = dataset->deletions[fragment];
+    lk_mutex_unlock(&dataset->mutex);
+    lk_deletion_close(read);
+    return LK_OK;
+}
