@@ -256,6 +256,10 @@ static lk_rc resolve_locked(
         if (failure.rc == LK_E_TABLE_NOT_FOUND && epoch == e->epoch) {
             return absent(table, err); /* whether or not it is remembered */
         }
+        if (failure.rc == LK_OK && epoch == e->epoch) {
+            copy_registration(&e->registration, arena, out); /* however long it took */
+            return LK_OK;
+        }
         if (failure.rc != LK_OK && failure.rc != LK_E_TABLE_NOT_FOUND && e->state != PRESENT) {
             *err = failure;
             return failure.rc;
@@ -393,11 +397,15 @@ static lk_rc directory_locked(lk_catalog_cache *cache, lk_err *err)
             }
             continue;
         }
+        uint64_t epoch = cache->directory_epoch;
         cache->refreshing = true;
         refresh(cache, &failure);
         if (failure.rc != LK_OK && cache->snapshot == NULL) {
             *err = failure;
             return failure.rc;
+        }
+        if (failure.rc == LK_OK && cache->snapshot_epoch >= epoch) {
+            break; /* asked for after we came, however long it took */
         }
     }
     return LK_OK;

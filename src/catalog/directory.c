@@ -139,12 +139,12 @@ lk_rc lk_directory_read(lk_kv *kv, lk_bytes known, lk_arena *arena, bool *modifi
 lk_rc lk_directory_check_page(lk_bytes continuation, size_t limit, lk_err *err)
 {
     if (limit < 1 || limit > LK_PAGE_ITEMS_MAX) {
-        (void)lk_fail(err, LK_E_INVALID_REQUEST, "page limit %zu", limit);
-        return lk_detail(err, "limit must be 1 to %d", LK_PAGE_ITEMS_MAX);
+        lk_rc refused = lk_fail(err, LK_E_INVALID_REQUEST, "page limit %zu", limit);
+        return lk_detail(err, "limit must be 1 to %d", LK_PAGE_ITEMS_MAX), refused;
     }
     if (continuation.size > LK_CONTINUATION_BYTES_MAX) {
-        (void)lk_fail(err, LK_E_INVALID_REQUEST, "continuation of %zu bytes", continuation.size);
-        return lk_detail(err, "continuation is longer than %d bytes", LK_CONTINUATION_BYTES_MAX);
+        lk_rc refused = lk_fail(err, LK_E_INVALID_REQUEST, "continuation of %zu bytes", continuation.size);
+        return lk_detail(err, "continuation is longer than %d bytes", LK_CONTINUATION_BYTES_MAX), refused;
     }
     return LK_OK;
 }
@@ -164,8 +164,8 @@ static lk_rc page(lk_kv *kv, lk_bytes prefix, lk_bytes continuation, size_t limi
     }
     if (!lk_base64_decode(continuation, false, &cursor)) {
         lk_buf_deinit(&cursor);
-        (void)lk_fail(err, LK_E_INVALID_REQUEST, "continuation is not base64");
-        return lk_detail(err, "continuation is not from an earlier page");
+        lk_rc refused = lk_fail(err, LK_E_INVALID_REQUEST, "continuation is not base64");
+        return lk_detail(err, "continuation is not from an earlier page"), refused;
     }
     rc = lk_kv_scan(kv, prefix, lk_buf_view(&cursor), limit, arena, &items, &count, &next, err);
     lk_buf_deinit(&cursor);

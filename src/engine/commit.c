@@ -26,7 +26,7 @@ static lk_rc read_object(lk_store *store, lk_bytes key, lk_arena *arena, lk_byte
 static lk_rc foreign(lk_bytes location, uint64_t version, lk_err *err)
 {
     lk_rc rc = lk_fail(err, LK_E_FOREIGN_COMMIT, "version %" PRIu64 " of %.*s", version, LK_FMT(location));
-    (void)lk_detail(err, "another writer committed version %" PRIu64 " to this table; nothing was appended", version);
+    lk_detail(err, "another writer committed version %" PRIu64 " to this table; nothing was appended", version);
     lk_log_error(LK_LOG_FOREIGN_COMMIT, err);
     return rc;
 }
@@ -167,6 +167,7 @@ static lk_rc run(lk_owned_committer *c, lk_store *store, uint64_t version, lk_by
         return rc;
     }
     LK_ASSERT(created); /* a fresh UUID */
+    c->claimed = true;
     rc = claim(c, version, staging, arena, &head, won, err);
     if (*won) {
         name_and_sweep(c, store, version, manifest, &head);
@@ -185,7 +186,7 @@ static lk_rc commit(lk_committer *committer, lk_store *store, uint64_t version, 
     lk_owned_committer *c = (lk_owned_committer *)committer;
     lk_arena arena = {0};
     LK_ASSERT(lk_bytes_equal(final_key, lk_pointer_final_path(&arena, version)));
-    c->lost = c->named = *won = false;
+    c->claimed = c->lost = c->named = *won = false;
     lk_rc rc = run(c, store, version, manifest, &arena, won, err);
     if (rc != LK_OK) {
         lk_context(err, "commit version %" PRIu64, version);

@@ -32,8 +32,9 @@ typedef struct lk_owned_committer {
     lk_commit_terms terms;
     uint64_t        settled; /* a version whose final name this process has seen to be ours; 0: none */
     /* Filled by the commit. */
-    bool lost;  /* the claim lost: base, guard or a condition of terms.with */
-    bool named; /* the new version has its final name */
+    bool claimed; /* the atomic write was sent: before it, no failure can have committed anything */
+    bool lost;    /* the claim lost: base, guard or a condition of terms.with */
+    bool named;   /* the new version has its final name */
 } lk_owned_committer;
 
 void lk_owned_committer_init(lk_owned_committer *committer, lk_kv *kv, lk_clock *clock, lk_random *random,

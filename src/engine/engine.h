@@ -83,7 +83,7 @@ struct lk_engine {
     lk_bytes                    kind; /* "lance" */
 };
 
-/* A snapshot is scanned through its Lance dataset; the mem engine gives its own body. */
+/* A snapshot is scanned through its Lance dataset; the mem engine gives its own body. It outlives its scans. */
 struct lk_table_snapshot_ops {
     const struct ArrowSchema *(*schema)(const lk_table_snapshot *snapshot);
     uint64_t (*row_count)(const lk_table_snapshot *snapshot);
