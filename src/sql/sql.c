@@ -1,0 +1,199 @@
+/*
+ * sql.c - the engine as its callers see it: started late, shared by all; chooses the path of each statement.
+ *
+ * States of the engine: IDLE -> STARTING -> READY, back to IDLE when the start failed (the next caller tries again).
+ * Threads: shared; state is under mutex, duck and runs are immutable while READY.
+ */
+#include "sql/sql.h"
+
+#include "sql/cache_priv.h"
+#include "sql/parse_priv.h"
+#include "sql/result_priv.h"
+#include "sql/spill_priv.h"
+#include "sql/straight_priv.h"
+
+#include <stdlib.h>
+#include <unistd.h>
+
+enum { CACHED_BYTES_DEFAULT = 8 * 1024 * 1024 };
+
+struct lk_sql {
+    lk_spill  spill;
+    uint64_t  memory_bytes, spill_bytes, thread_count, sql_bytes_max;
+    lk_mutex  mutex; /* rank SQL */
+    lk_cond   changed;
+    enum { IDLE, STARTING, READY } state; /* by mutex */
+    lk_duck      *duck; /* set before READY */
+    lk_runs      *runs;
+    lk_sql_cache *cache;
+};
+
+lk_rc lk_sql_open(lk_sql **out, const lk_sql_options *options, lk_err *err)
+{
+    lk_spill spill = {0};
+    lk_rc rc = lk_spill_open(options->spill_directory, &spill, err);
+    if (rc != LK_OK) {
+        return rc;
+    }
+    lk_sql *sql = calloc(1, sizeof *sql);
+    LK_ASSERT(sql != NULL);
+    long cores = sysconf(_SC_NPROCESSORS_ONLN);
+    sql->spill = spill;
+    sql->memory_bytes = options->memory_bytes;
+    sql->spill_bytes = options->spill_bytes;
+    sql->thread_count = options->thread_count > 0 ? options->thread_count : cores > 0 ? (uint64_t)cores : 1;
+    sql->sql_bytes_max = options->sql_bytes_max;
+    lk_mutex_init(&sql->mutex, LK_RANK_SQL);
+    lk_cond_init(&sql->changed);
+    sql->cache = lk_sql_cache_open(options->cached_bytes_max > 0 ? options->cached_bytes_max : CACHED_BYTES_DEFAULT);
+    *out = sql;
+    return LK_OK;
+}
+
+void lk_sql_close(lk_sql *sql)
+{
+    if (sql == NULL) {
+        return;
+    }
+    lk_sql_cache_close(sql->cache);
+    lk_runs_close(sql->runs);
+    lk_duck_close(sql->duck);
+    lk_spill_close(&sql->spill);
+    lk_cond_deinit(&sql->changed);
+    lk_mutex_deinit(&sql->mutex);
+    free(sql);
+}
+
+/* -- starting -------------------------------------------------------------------------------------- */
+
+static lk_rc register_functions(duckdb_v2_connection_handle connection, void *context, lk_err *err)
+{
+    return lk_scan_register(connection, context, err);
+}
+
+static lk_rc start(lk_sql *sql, lk_err *err)
+{
+    const lk_duck_options options = {.spill_path = sql->spill.path,
+        .memory_bytes = sql->memory_bytes,
+        .spill_bytes = sql->spill_bytes,
+        .thread_count = sql->thread_count};
+    lk_runs *runs = NULL;
+    lk_rc rc = lk_runs_open(&runs, err);
+    if (rc == LK_OK) {
+        rc = lk_duck_open(&sql->duck, &options, register_functions, runs, err);
+    }
+    if (rc != LK_OK) {
+        lk_runs_close(runs);
+        return rc;
+    }
+    sql->runs = runs;
+    return LK_OK;
+}
+
+lk_rc lk_sql_warm(lk_sql *sql, lk_err *err)
+{
+    lk_mutex_lock(&sql->mutex);
+    while (sql->state == STARTING) {
+        lk_cond_wait(&sql->changed, &sql->mutex);
+    }
+    bool ready = sql->state == READY;
+    sql->state = ready ? READY : STARTING;
+    lk_mutex_unlock(&sql->mutex);
+    if (ready) {
+        return LK_OK;
+    }
+    lk_rc rc = start(sql, err);
+    lk_mutex_lock(&sql->mutex);
+    sql->state = rc == LK_OK ? READY : IDLE;
+    lk_cond_broadcast(&sql->changed);
+    lk_mutex_unlock(&sql->mutex);
+    return rc;
+}
+
+/* -- statements ------------------------------------------------------------------------------------ */
+
+lk_rc lk_sql_parse(lk_sql *sql, lk_bytes text, lk_sql_statement **out, lk_err *err)
+{
+    if (text.size > sql->sql_bytes_max) {
+        return lk_fail(err, LK_E_SQL_TOO_LARGE, "%zu bytes", text.size);
+    }
+    *out = lk_sql_cache_find(sql->cache, text);
+    if (*out != NULL) {
+        return LK_OK;
+    }
+    lk_rc rc = lk_sql_warm(sql, err);
+    if (rc == LK_OK) {
+        rc = lk_statement_parse(sql->duck, text, out, err);
+    }
+    if (rc == LK_OK) {
+        lk_sql_cache_put(sql->cache, *out);
+    }
+    return rc;
+}
+
+/* Tries the straight path; *fits says whether *plan is one. */
+static lk_rc plan_straight(const lk_sql_request *request, lk_straight *plan, bool *fits, lk_err *err)
+{
+    const lk_sql_statement *statement = request->statement;
+    const lk_shape *shape = request->engine_only ? NULL : statement->shape;
+    *fits = false;
+    if (shape == NULL || statement->sources[shape->source].listing != LK_LISTING_NONE) {
+        return LK_OK;
+    }
+    const lk_table_snapshot *snapshot = request->snapshots[statement->sources[shape->source].table];
+    return lk_straight_plan(shape, snapshot->ops->schema(snapshot), plan, fits, err);
+}
+
+static lk_rc open_engine(lk_sql *sql, const lk_sql_request *request, lk_batches **out, lk_err *err)
+{
+    const char *engine_sql = NULL;
+    if (request->statement->parameter_count > 0) {
+        lk_rc rc = lk_fail(err, LK_E_PLANNING, "parameters");
+        (void)lk_detail(err, "the statement has parameters and no values for them");
+        return rc;
+    }
+    lk_rc rc = lk_sql_warm(sql, err);
+    if (rc == LK_OK) {
+        rc = lk_statement_engine_sql(sql->duck, request->statement, &engine_sql, err);
+    }
+    return rc == LK_OK ? lk_result_open(sql->duck, sql->runs, request, engine_sql, out, err) : rc;
+}
+
+lk_rc lk_sql_schema(lk_sql *sql, const lk_sql_request *request, struct ArrowSchema *out, lk_err *err)
+{
+    lk_straight plan = {0};
+    lk_batches *result = NULL;
+    bool fits = false;
+    lk_rc rc = plan_straight(request, &plan, &fits, err);
+    if (rc == LK_OK && fits) {
+        lk_schema_move(&plan.schema, out);
+        lk_straight_close(&plan);
+        return LK_OK;
+    }
+    if (rc == LK_OK) {
+        rc = open_engine(sql, request, &result, err);
+    }
+    if (rc == LK_OK) {
+        lk_schema_move(&result->schema, out);
+    }
+    lk_batches_close(result);
+    return rc;
+}
+
+lk_rc lk_sql_run(lk_sql *sql, const lk_sql_request *request, lk_batches **out, lk_err *err)
+{
+    lk_straight plan = {0};
+    bool fits = false;
+    lk_rc rc = plan_straight(request, &plan, &fits, err);
+    if (rc == LK_OK && fits) {
+        const lk_sql_statement *statement = request->statement;
+        size_t table = statement->sources[statement->shape->source].table;
+        return lk_straight_run(&plan, request->snapshots[table], request->cancel, out, err);
+    }
+    return rc == LK_OK ? open_engine(sql, request, out, err) : rc;
+}
+
+bool lk_sql_result_is_straight(const lk_batches *result)
+{
+    return lk_straight_is(result);
+}
