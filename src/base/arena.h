@@ -19,7 +19,7 @@ void    *lk_arena_take(lk_arena *arena, size_t size); /* aligned, zeroed; aborts
 lk_bytes lk_arena_copy(lk_arena *arena, lk_bytes bytes);
 lk_bytes lk_arena_format(lk_arena *arena, const char *format, ...) __attribute__((format(printf, 2, 3)));
 char    *lk_arena_text(lk_arena *arena, lk_bytes bytes); /* NUL-terminated copy, for other people's APIs */
-void     lk_arena_close(lk_arena *arena); /* idempotent */
-void     lk_arena_close_wiped(lk_arena *arena); /* for secrets: overwrites first */
+void     lk_arena_close(lk_arena *arena);                /* idempotent */
+void     lk_arena_close_wiped(lk_arena *arena);          /* for secrets: overwrites first */
 
 #endif

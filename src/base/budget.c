@@ -21,8 +21,7 @@ static bool charge(lk_budget *budget, size_t size)
         &budget->used_bytes, &used, used + size, memory_order_relaxed, memory_order_relaxed));
     size_t peak = atomic_load_explicit(&budget->peak_bytes, memory_order_relaxed);
     while (peak < used + size && !atomic_compare_exchange_weak_explicit(&budget->peak_bytes, &peak,
-                                     used + size, memory_order_relaxed, memory_order_relaxed)) {
-    }
+                                     used + size, memory_order_relaxed, memory_order_relaxed)) {}
     return true;
 }
 

@@ -22,6 +22,6 @@ void lk_budget_init(lk_budget *budget, const char *name, size_t limit_bytes, lk_
 
 /* Charges size. LK_E_LIMIT when the budget (or an ancestor) has no room; nothing is charged then. */
 LK_MUST_CHECK lk_rc lk_budget_take(lk_budget *budget, size_t size, lk_err *err);
-void lk_budget_give(lk_budget *budget, size_t size);
+void                lk_budget_give(lk_budget *budget, size_t size);
 
 #endif

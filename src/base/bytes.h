@@ -16,7 +16,7 @@ typedef struct lk_bytes {
 } lk_bytes;
 
 #define LK_LITERAL(s) ((lk_bytes){(s), sizeof(s) - 1})
-#define LK_FMT(b) (int)(b).size, (b).data /* for "%.*s" */
+#define LK_FMT(b)     (int)(b).size, (b).data /* for "%.*s" */
 
 static inline bool lk_bytes_equal(lk_bytes a, lk_bytes b)
 {
@@ -48,12 +48,36 @@ void     lk_buf_deinit(lk_buf *buf); /* idempotent */
 lk_bytes lk_buf_view(const lk_buf *buf);
 
 /* Little- and big-endian fields, any alignment. */
-static inline uint16_t lk_load_u16(const void *p) { uint16_t v; memcpy(&v, p, 2); return v; }
-static inline uint32_t lk_load_u32(const void *p) { uint32_t v; memcpy(&v, p, 4); return v; }
-static inline uint64_t lk_load_u64(const void *p) { uint64_t v; memcpy(&v, p, 8); return v; }
-static inline void lk_store_u16(void *p, uint16_t v) { memcpy(p, &v, 2); }
-static inline void lk_store_u32(void *p, uint32_t v) { memcpy(p, &v, 4); }
-static inline void lk_store_u64(void *p, uint64_t v) { memcpy(p, &v, 8); }
+static inline uint16_t lk_load_u16(const void *p)
+{
+    uint16_t v;
+    memcpy(&v, p, 2);
+    return v;
+}
+static inline uint32_t lk_load_u32(const void *p)
+{
+    uint32_t v;
+    memcpy(&v, p, 4);
+    return v;
+}
+static inline uint64_t lk_load_u64(const void *p)
+{
+    uint64_t v;
+    memcpy(&v, p, 8);
+    return v;
+}
+static inline void lk_store_u16(void *p, uint16_t v)
+{
+    memcpy(p, &v, 2);
+}
+static inline void lk_store_u32(void *p, uint32_t v)
+{
+    memcpy(p, &v, 4);
+}
+static inline void lk_store_u64(void *p, uint64_t v)
+{
+    memcpy(p, &v, 8);
+}
 _Static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "the loads above assume it");
 
 #endif

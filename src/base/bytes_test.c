@@ -29,15 +29,31 @@ static void every_text_starts_with_nothing(void **state)
 static void only_well_formed_utf8_is_accepted(void **state)
 {
     const lk_bytes good[] = {
-        LK_LITERAL(""), LK_LITERAL("abc"), LK_LITERAL("\0"), LK_LITERAL("\xC2\x80"), LK_LITERAL("\xDF\xBF"),
-        LK_LITERAL("\xE0\xA0\x80"), LK_LITERAL("\xED\x9F\xBF"), LK_LITERAL("\xEE\x80\x80"),
-        LK_LITERAL("\xF0\x90\x80\x80"), LK_LITERAL("\xF4\x8F\xBF\xBF"),
+        LK_LITERAL(""),
+        LK_LITERAL("abc"),
+        LK_LITERAL("\0"),
+        LK_LITERAL("\xC2\x80"),
+        LK_LITERAL("\xDF\xBF"),
+        LK_LITERAL("\xE0\xA0\x80"),
+        LK_LITERAL("\xED\x9F\xBF"),
+        LK_LITERAL("\xEE\x80\x80"),
+        LK_LITERAL("\xF0\x90\x80\x80"),
+        LK_LITERAL("\xF4\x8F\xBF\xBF"),
     };
     const lk_bytes bad[] = {
-        LK_LITERAL("\x80"), LK_LITERAL("\xC0\xAF"), LK_LITERAL("\xC1\xBF"), LK_LITERAL("\xC2"),
-        LK_LITERAL("\xE0\x9F\xBF"), LK_LITERAL("\xED\xA0\x80"), LK_LITERAL("\xED\xBF\xBF"), LK_LITERAL("\xE2\x82"),
-        LK_LITERAL("\xF0\x8F\xBF\xBF"), LK_LITERAL("\xF4\x90\x80\x80"), LK_LITERAL("\xF5\x80\x80\x80"),
-        LK_LITERAL("\xFF"), LK_LITERAL("a\xE2\x28\xA1"),
+        LK_LITERAL("\x80"),
+        LK_LITERAL("\xC0\xAF"),
+        LK_LITERAL("\xC1\xBF"),
+        LK_LITERAL("\xC2"),
+        LK_LITERAL("\xE0\x9F\xBF"),
+        LK_LITERAL("\xED\xA0\x80"),
+        LK_LITERAL("\xED\xBF\xBF"),
+        LK_LITERAL("\xE2\x82"),
+        LK_LITERAL("\xF0\x8F\xBF\xBF"),
+        LK_LITERAL("\xF4\x90\x80\x80"),
+        LK_LITERAL("\xF5\x80\x80\x80"),
+        LK_LITERAL("\xFF"),
+        LK_LITERAL("a\xE2\x28\xA1"),
     };
     for (size_t i = 0; i < sizeof good / sizeof good[0]; i++) {
         assert_true(lk_bytes_are_utf8(good[i]));

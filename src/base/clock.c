@@ -29,8 +29,7 @@ static void real_sleep_ms(lk_clock *clock, uint64_t ms)
 {
     (void)clock;
     struct timespec left = {(time_t)(ms / 1000u), (long)(ms % 1000u) * 1000000L};
-    while (clock_nanosleep(CLOCK_MONOTONIC, 0, &left, &left) == EINTR) {
-    }
+    while (clock_nanosleep(CLOCK_MONOTONIC, 0, &left, &left) == EINTR) {}
 }
 
 static const struct lk_clock_ops real_ops = {real_wall_ms, real_monotonic_ms, real_sleep_ms};

@@ -18,12 +18,21 @@ struct lk_clock {
     const struct lk_clock_ops *ops;
 };
 
-static inline uint64_t lk_clock_wall_ms(lk_clock *clock) { return clock->ops->wall_ms(clock); }
-static inline uint64_t lk_clock_monotonic_ms(lk_clock *clock) { return clock->ops->monotonic_ms(clock); }
-static inline void     lk_clock_sleep_ms(lk_clock *clock, uint64_t ms) { clock->ops->sleep_ms(clock, ms); }
+static inline uint64_t lk_clock_wall_ms(lk_clock *clock)
+{
+    return clock->ops->wall_ms(clock);
+}
+static inline uint64_t lk_clock_monotonic_ms(lk_clock *clock)
+{
+    return clock->ops->monotonic_ms(clock);
+}
+static inline void lk_clock_sleep_ms(lk_clock *clock, uint64_t ms)
+{
+    clock->ops->sleep_ms(clock, ms);
+}
 
-lk_clock *lk_clock_real(void);      /* constant; never closed */
-uint64_t  lk_clock_now_us(void);    /* the real monotonic clock in microseconds: measurements only */
+lk_clock *lk_clock_real(void);   /* constant; never closed */
+uint64_t  lk_clock_now_us(void); /* the real monotonic clock in microseconds: measurements only */
 
 /* A clock that a test moves by hand. */
 typedef struct lk_manual_clock {

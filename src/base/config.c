@@ -109,12 +109,14 @@ void lk_config_print(const lk_config *config, FILE *out)
     for (size_t i = 0; i < ROWS; i++) {
         if (rows[i].is_text) {
             const char *text = *(const char *const *)field_of(config, i);
-            (void)fprintf(out, "%-38s %-24s %s\n", rows[i].env, text == NULL ? "(unset)" : text, rows[i].help);
+            (void)fprintf(
+                out, "%-38s %-24s %s\n", rows[i].env, text == NULL ? "(unset)" : text, rows[i].help);
         } else {
             char value[48];
-            (void)snprintf(value, sizeof value, "%" PRIu64 " %s", *(const uint64_t *)field_of(config, i), rows[i].unit);
-            (void)fprintf(out, "%-38s %-24s %s (%" PRIu64 "..%" PRIu64 ")\n", rows[i].env, value, rows[i].help,
-                rows[i].min, rows[i].max);
+            (void)snprintf(
+                value, sizeof value, "%" PRIu64 " %s", *(const uint64_t *)field_of(config, i), rows[i].unit);
+            (void)fprintf(out, "%-38s %-24s %s (%" PRIu64 "..%" PRIu64 ")\n", rows[i].env, value,
+                rows[i].help, rows[i].min, rows[i].max);
         }
     }
 }

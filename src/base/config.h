@@ -13,7 +13,7 @@
 
 typedef struct lk_config {
 #define N(field, env, def, min, max, unit, help) uint64_t field;
-#define S(field, env, def, help) const char *field;
+#define S(field, env, def, help)                 const char *field;
 #include "base/config.def"
 #undef N
 #undef S
@@ -23,7 +23,8 @@ typedef const char *(*lk_getenv)(const char *name, void *context);
 
 /* Text values stay valid as long as what get returned does. */
 LK_MUST_CHECK lk_rc lk_config_load(lk_config *out, lk_getenv get, void *context, lk_err *err);
-void lk_config_print(const lk_config *config, FILE *out); /* every setting: name, value, unit, help; secrets are files */
+void                lk_config_print(
+                   const lk_config *config, FILE *out); /* every setting: name, value, unit, help; secrets are files */
 void lk_config_print_json(const lk_config *config, FILE *out);
 
 #endif

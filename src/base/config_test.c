@@ -3,12 +3,12 @@
 
 #include "base/json.h"
 
-#include <stdlib.h>
-#include <string.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
 
 #include <cmocka.h>
 
@@ -44,9 +44,15 @@ static void numbers_are_digits_in_range(void **state)
         const char *text;
         lk_rc       rc;
     } cases[] = {
-        {"1", LK_OK}, {"3600", LK_OK}, {"0", LK_E_INVALID_CONFIG}, {"3601", LK_E_INVALID_CONFIG},
-        {"", LK_E_INVALID_CONFIG}, {"60s", LK_E_INVALID_CONFIG}, {"-1", LK_E_INVALID_CONFIG},
-        {" 1", LK_E_INVALID_CONFIG}, {"99999999999999999999999", LK_E_INVALID_CONFIG},
+        {"1", LK_OK},
+        {"3600", LK_OK},
+        {"0", LK_E_INVALID_CONFIG},
+        {"3601", LK_E_INVALID_CONFIG},
+        {"", LK_E_INVALID_CONFIG},
+        {"60s", LK_E_INVALID_CONFIG},
+        {"-1", LK_E_INVALID_CONFIG},
+        {" 1", LK_E_INVALID_CONFIG},
+        {"99999999999999999999999", LK_E_INVALID_CONFIG},
     };
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         lk_config config;

@@ -22,7 +22,8 @@ void lk_aead_seal(const uint8_t key[LK_AEAD_KEY_SIZE], const uint8_t nonce[LK_AE
     int             n = 0;
     EVP_CIPHER_CTX *context = EVP_CIPHER_CTX_new();
     bool ok = context != NULL && EVP_EncryptInit_ex(context, EVP_aes_256_gcm(), NULL, key, nonce) == 1;
-    ok = ok && (associated.size == 0 || EVP_EncryptUpdate(context, NULL, &n, aad, chunk_size(associated.size)) == 1);
+    ok = ok && (associated.size == 0 ||
+                   EVP_EncryptUpdate(context, NULL, &n, aad, chunk_size(associated.size)) == 1);
     ok = ok && (plain.size == 0 || EVP_EncryptUpdate(context, cipher, &n, text, chunk_size(plain.size)) == 1);
     ok = ok && EVP_EncryptFinal_ex(context, tag, &n) == 1;
     ok = ok && EVP_CIPHER_CTX_ctrl(context, EVP_CTRL_AEAD_GET_TAG, LK_AEAD_TAG_SIZE, tag) == 1;
@@ -48,7 +49,8 @@ bool lk_aead_open(const uint8_t key[LK_AEAD_KEY_SIZE], const uint8_t nonce[LK_AE
     LK_ASSERT(context != NULL);
     memcpy(tag, cipher + size, sizeof tag);
     bool ok = EVP_DecryptInit_ex(context, EVP_aes_256_gcm(), NULL, key, nonce) == 1;
-    ok = ok && (associated.size == 0 || EVP_DecryptUpdate(context, NULL, &n, aad, chunk_size(associated.size)) == 1);
+    ok = ok && (associated.size == 0 ||
+                   EVP_DecryptUpdate(context, NULL, &n, aad, chunk_size(associated.size)) == 1);
     ok = ok && (size == 0 || EVP_DecryptUpdate(context, plain, &n, cipher, chunk_size(size)) == 1);
     ok = ok && EVP_CIPHER_CTX_ctrl(context, EVP_CTRL_AEAD_SET_TAG, LK_AEAD_TAG_SIZE, tag) == 1;
     ok = ok && EVP_DecryptFinal_ex(context, plain + size, &n) == 1;

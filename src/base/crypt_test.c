@@ -27,10 +27,12 @@ static const struct {
         "00000000000000000000000000000000", "",
         "cea7403d4d606b6e074ec5d3baf39d18d0d1c8a799996bf0265b98b5d48ab919"},
     {"feffe9928665731c6d6a8f9467308308feffe9928665731c6d6a8f9467308308", "cafebabefacedbaddecaf888",
-        "d9313225f88406e5a55909c5aff5269a86a7a9531534f7da2e4c303d8a318a721c3c0c95956809532fcf0e2449a6b525b16aedf5aa0d"
+        "d9313225f88406e5a55909c5aff5269a86a7a9531534f7da2e4c303d8a318a721c3c0c95956809532fcf0e2449a6b525b16a"
+        "edf5aa0d"
         "e657ba637b39",
         "feedfacedeadbeeffeedfacedeadbeefabaddad2",
-        "522dc1f099567d07f47f37a32a84427d643a8cdcbfe5c0c97598a2bd2555d1aa8cb08e48590dbb3da7b08b1056828838c5f61e6393ba"
+        "522dc1f099567d07f47f37a32a84427d643a8cdcbfe5c0c97598a2bd2555d1aa8cb08e48590dbb3da7b08b1056828838c5f6"
+        "1e6393ba"
         "7a0abcc9f66276fc6ece0f4e1768cddf8853bb2d551b"},
 };
 
@@ -82,7 +84,8 @@ static void hkdf_matches_rfc_5869(void **state)
     memset(secret, 0x0b, sizeof secret);
     lk_hkdf_sha256((lk_bytes){(const char *)secret, sizeof secret}, (lk_bytes){0}, out, sizeof out);
     lk_hex(out, sizeof out, text);
-    assert_string_equal(text, "8da4e775a563c18f715f802a063c5a31b8a11f5c5ee1879ec3454e5f3c738d2d9d201395faa4b61a96c8");
+    assert_string_equal(
+        text, "8da4e775a563c18f715f802a063c5a31b8a11f5c5ee1879ec3454e5f3c738d2d9d201395faa4b61a96c8");
 }
 
 static void equality_compares_sizes_and_bytes(void **state)

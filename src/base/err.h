@@ -9,7 +9,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#define LK_MUST_CHECK __attribute__((warn_unused_result))
+#define LK_MUST_CHECK   __attribute__((warn_unused_result))
 #define LK_PRINTF(f, a) __attribute__((format(printf, f, a)))
 
 typedef enum lk_rc {
@@ -72,8 +72,7 @@ lk_code     lk_rc_code(lk_rc rc); /* its gRPC status */
 const char *lk_err_message(const lk_err *err, char *out, unsigned long size);
 
 /* A programmer's mistake: stopping is safer than committing. Stays on in release builds. */
-#define LK_ASSERT(condition) \
-    ((condition) ? (void)0 : lk_assert_failed(#condition, __FILE__, __LINE__))
+#define LK_ASSERT(condition) ((condition) ? (void)0 : lk_assert_failed(#condition, __FILE__, __LINE__))
 _Noreturn void lk_assert_failed(const char *condition, const char *file, int line);
 
 #endif

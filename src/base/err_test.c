@@ -1,11 +1,11 @@
 /* err_test.c - what the client is told, what operators see, and that nothing overruns. */
 #include "base/err.h"
 
-#include <string.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <string.h>
 
 #include <cmocka.h>
 

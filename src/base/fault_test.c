@@ -30,8 +30,8 @@ static void only_the_armed_call_meets_its_fault(void **state)
 
 static void one_seed_gives_one_sequence_of_the_kinds_asked_for(void **state)
 {
-    unsigned seen[LK_FAULT_COUNT] = {0};
-    uint32_t kinds = 1u << LK_FAULT_LOST | 1u << LK_FAULT_REPLY_LOST;
+    unsigned      seen[LK_FAULT_COUNT] = {0};
+    uint32_t      kinds = 1u << LK_FAULT_LOST | 1u << LK_FAULT_REPLY_LOST;
     lk_fault_plan a, b;
     lk_fault_plan_init(&a);
     lk_fault_plan_init(&b);

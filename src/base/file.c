@@ -18,8 +18,8 @@ lk_rc lk_fail_errno(lk_err *err, int error_number, const char *doing, const char
 {
     const char *reason = strerrordesc_np(error_number);
     lk_rc       rc = error_number == ENOENT                             ? LK_E_NOT_FOUND
-              : error_number == ENOSPC || error_number == EDQUOT ? LK_E_STORE_FULL
-                                                                 : LK_E_IO;
+                     : error_number == ENOSPC || error_number == EDQUOT ? LK_E_STORE_FULL
+                                                                        : LK_E_IO;
     reason = reason == NULL ? "unknown error" : reason;
     rc = lk_fail(err, rc, "%s %s: %s", doing, path, reason);
     return rc == LK_E_IO ? lk_detail(err, "%s", reason) : rc;
@@ -219,7 +219,8 @@ static lk_rc remove_inside(int fd, const char *path, int depth, lk_err *err)
     }
     lk_rc rc = LK_OK;
     errno = 0;
-    for (struct dirent *entry = readdir(directory); rc == LK_OK && entry != NULL; entry = readdir(directory)) {
+    for (struct dirent *entry = readdir(directory); rc == LK_OK && entry != NULL;
+         entry = readdir(directory)) {
         if (strcmp(entry->d_name, ".") != 0 && strcmp(entry->d_name, "..") != 0) {
             rc = remove_entry(dirfd(directory), entry->d_name, path, depth, err);
         }

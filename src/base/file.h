@@ -12,16 +12,20 @@
 /* Maps errno to an error: ENOENT, ENOSPC/EDQUOT, else LK_E_IO. */
 LK_MUST_CHECK lk_rc lk_fail_errno(lk_err *err, int error_number, const char *doing, const char *path);
 
-LK_MUST_CHECK lk_rc lk_file_read(const char *path, size_t size_max, lk_buf *out, lk_err *err); /* LK_E_LIMIT above */
+LK_MUST_CHECK lk_rc lk_file_read(
+    const char *path, size_t size_max, lk_buf *out, lk_err *err); /* LK_E_LIMIT above */
 /* Appends the rest of an open file to out. */
 LK_MUST_CHECK lk_rc lk_file_read_all(int fd, const char *path, size_t size_max, lk_buf *out, lk_err *err);
 /* All of bytes to an open file, from its present position. */
 LK_MUST_CHECK lk_rc lk_file_write_all(int fd, const char *path, lk_bytes bytes, lk_err *err);
 /* Temp file beside it, write, fsync, rename, fsync the directory. */
 LK_MUST_CHECK lk_rc lk_file_replace(const char *path, lk_bytes bytes, unsigned mode, lk_err *err);
-LK_MUST_CHECK lk_rc lk_directory_make(const char *path, unsigned mode, lk_err *err); /* and parents, fsynced */
-LK_MUST_CHECK lk_rc lk_directory_make_volatile(const char *path, unsigned mode, lk_err *err); /* the same, unsynced */
+LK_MUST_CHECK lk_rc lk_directory_make(
+    const char *path, unsigned mode, lk_err *err); /* and parents, fsynced */
+LK_MUST_CHECK lk_rc lk_directory_make_volatile(
+    const char *path, unsigned mode, lk_err *err); /* the same, unsynced */
 LK_MUST_CHECK lk_rc lk_directory_sync(const char *path, lk_err *err);
-LK_MUST_CHECK lk_rc lk_directory_remove(const char *path, lk_err *err); /* recursive; absent is LK_OK; no symlink is followed */
+LK_MUST_CHECK lk_rc lk_directory_remove(
+    const char *path, lk_err *err); /* recursive; absent is LK_OK; no symlink is followed */
 
 #endif

@@ -2,13 +2,13 @@
 #include "base/file.h"
 
 #include <errno.h>
-#include <stdlib.h>
-#include <sys/stat.h>
-#include <unistd.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <stdlib.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 #include <cmocka.h>
 
@@ -114,7 +114,8 @@ static void removing_a_tree_does_not_follow_links(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(a_replaced_file_reads_back_whole_and_leaves_no_temporary, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(
+            a_replaced_file_reads_back_whole_and_leaves_no_temporary, set_up, tear_down),
         cmocka_unit_test_setup_teardown(a_read_beyond_the_limit_or_of_nothing_is_refused, set_up, tear_down),
         cmocka_unit_test(errno_decides_the_error),
         cmocka_unit_test_setup_teardown(directories_are_made_with_their_parents, set_up, tear_down),

@@ -16,11 +16,12 @@ void     lk_sha256_deinit(lk_sha256 *hash);                             /* idemp
 void     lk_sha256_of(lk_bytes bytes, uint8_t out[LK_SHA256_SIZE]);
 void     lk_hmac_sha256(lk_bytes key, lk_bytes message, uint8_t out[LK_SHA256_SIZE]);
 uint32_t lk_crc32c(uint32_t crc, const void *data, size_t size); /* start with 0 */
-uint32_t lk_crc32c_portable(uint32_t crc, const void *data, size_t size); /* the same without the instruction */
+uint32_t lk_crc32c_portable(
+    uint32_t crc, const void *data, size_t size); /* the same without the instruction */
 
-void lk_hex(const void *data, size_t size, char *out);        /* 2 * size characters and a NUL */
-bool lk_unhex(lk_bytes text, void *out, size_t size);         /* exactly 2 * size lower-case digits */
-void lk_base64_append(lk_buf *out, lk_bytes bytes);           /* RFC 4648 standard alphabet, padded */
+void lk_hex(const void *data, size_t size, char *out); /* 2 * size characters and a NUL */
+bool lk_unhex(lk_bytes text, void *out, size_t size);  /* exactly 2 * size lower-case digits */
+void lk_base64_append(lk_buf *out, lk_bytes bytes);    /* RFC 4648 standard alphabet, padded */
 bool lk_base64_decode(lk_bytes text, bool padding_optional, lk_buf *out);
 
 #endif

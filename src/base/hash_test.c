@@ -57,7 +57,8 @@ static void hmac_matches_rfc_4231(void **state)
     lk_hmac_sha256(LK_LITERAL("Jefe"), LK_LITERAL("what do ya want for nothing?"), mac);
     assert_hex(mac, sizeof mac, "5bdcc146bf60754e6a042426089575c75a003f089d2739839dec58b964ec3843");
     memset(key, 0xaa, sizeof key);
-    lk_hmac_sha256((lk_bytes){key, 131}, LK_LITERAL("Test Using Larger Than Block-Size Key - Hash Key First"), mac);
+    lk_hmac_sha256(
+        (lk_bytes){key, 131}, LK_LITERAL("Test Using Larger Than Block-Size Key - Hash Key First"), mac);
     assert_hex(mac, sizeof mac, "60e431591ee0b67f0d8a26aacbf5b77f8e0bc6213728c5140546040f0ee37f54");
 }
 
@@ -75,8 +76,12 @@ static void crc32c_matches_rfc_3720_with_and_without_the_instruction(void **stat
         size_t      size;
         uint32_t    crc;
     } cases[] = {
-        {zeros, 32, 0x8A9136AA}, {ones, 32, 0x62A8AB43}, {up, 32, 0x46DD794E}, {down, 32, 0x113FDB5C},
-        {"123456789", 9, 0xE3069283}, {"", 0, 0},
+        {zeros, 32, 0x8A9136AA},
+        {ones, 32, 0x62A8AB43},
+        {up, 32, 0x46DD794E},
+        {down, 32, 0x113FDB5C},
+        {"123456789", 9, 0xE3069283},
+        {"", 0, 0},
     };
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         assert_int_equal(lk_crc32c(0, cases[i].data, cases[i].size), cases[i].crc);
@@ -100,7 +105,12 @@ static void hex_is_lower_case_both_ways(void **state)
 static void base64_matches_rfc_4648(void **state)
 {
     static const char *const cases[][2] = {
-        {"", ""}, {"f", "Zg=="}, {"fo", "Zm8="}, {"foo", "Zm9v"}, {"foob", "Zm9vYg=="}, {"fooba", "Zm9vYmE="},
+        {"", ""},
+        {"f", "Zg=="},
+        {"fo", "Zm8="},
+        {"foo", "Zm9v"},
+        {"foob", "Zm9vYg=="},
+        {"fooba", "Zm9vYmE="},
         {"foobar", "Zm9vYmFy"},
     };
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
@@ -117,7 +127,20 @@ static void base64_matches_rfc_4648(void **state)
 static void base64_has_one_spelling_for_each_value(void **state)
 {
     static const char *const bad[] = {
-        "Z", "Zg", "Zg=", "Zg===", "=", "====", "Zh==", "Zm9=", "Zm9v=", "Zg==Zg==", "Zm 9", "Zm9-", "Zm9\n", "Z===",
+        "Z",
+        "Zg",
+        "Zg=",
+        "Zg===",
+        "=",
+        "====",
+        "Zh==",
+        "Zm9=",
+        "Zm9v=",
+        "Zg==Zg==",
+        "Zm 9",
+        "Zm9-",
+        "Zm9\n",
+        "Z===",
     };
     lk_buf out = {0};
     lk_buf_append_text(&out, "kept");

@@ -263,7 +263,8 @@ static lk_rc skip_container(struct cursor *c, int depth, bool object)
             return rc;
         }
     } while (accept(c, ','));
-    return accept(c, end) ? LK_OK : malformed(c, object ? "',' or '}' was expected" : "',' or ']' was expected");
+    return accept(c, end) ? LK_OK
+                          : malformed(c, object ? "',' or '}' was expected" : "',' or ']' was expected");
 }
 
 static lk_rc skip_value(struct cursor *c, int depth)
@@ -366,12 +367,14 @@ static lk_rc store(struct cursor *c, const lk_json_field *field, lk_bytes raw)
     case LK_JSON_TEXT:
         return raw.data[0] == '"' ? store_text(c, raw, field->target) : bad_field(c, name, "must be a text");
     case LK_JSON_U64:
-        return parse_u64(raw, field->target) ? LK_OK : bad_field(c, name, "must be an integer from 0 to 2^64-1");
+        return parse_u64(raw, field->target) ? LK_OK
+                                             : bad_field(c, name, "must be an integer from 0 to 2^64-1");
     case LK_JSON_BOOL:
         *(bool *)field->target = raw.data[0] == 't';
         return raw.data[0] == 't' || raw.data[0] == 'f' ? LK_OK : bad_field(c, name, "must be true or false");
     case LK_JSON_BASE64:
-        return raw.data[0] == '"' ? store_base64(c, name, raw, field->target) : bad_field(c, name, "must be base64");
+        return raw.data[0] == '"' ? store_base64(c, name, raw, field->target)
+                                  : bad_field(c, name, "must be base64");
     case LK_JSON_RAW:
         *(lk_bytes *)field->target = lk_arena_copy(c->arena, raw);
         return LK_OK;
@@ -417,7 +420,8 @@ static lk_rc read_field(struct cursor *c, const lk_json_field *fields, size_t fi
     return rc;
 }
 
-static lk_rc check_missing(struct cursor *c, const lk_json_field *fields, size_t field_count, const bool *seen)
+static lk_rc check_missing(
+    struct cursor *c, const lk_json_field *fields, size_t field_count, const bool *seen)
 {
     for (size_t i = 0; i < field_count; i++) {
         if (!seen[i] && !fields[i].optional) {
@@ -427,7 +431,8 @@ static lk_rc check_missing(struct cursor *c, const lk_json_field *fields, size_t
     return LK_OK;
 }
 
-lk_rc lk_json_read(lk_bytes text, const lk_json_field *fields, size_t field_count, lk_arena *arena, lk_err *err)
+lk_rc lk_json_read(
+    lk_bytes text, const lk_json_field *fields, size_t field_count, lk_arena *arena, lk_err *err)
 {
     struct cursor c = {text, 0, arena, err};
     bool         *seen = lk_arena_take(arena, field_count);

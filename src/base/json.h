@@ -13,8 +13,8 @@
 
 /* -- writer: appends to a lk_buf; commas are placed by the writer -- */
 typedef struct lk_json_writer {
-    lk_buf  *out;
-    bool     comma; /* the next value needs one before it */
+    lk_buf *out;
+    bool    comma; /* the next value needs one before it */
 } lk_json_writer;
 
 void lk_json_object(lk_json_writer *w);
@@ -32,12 +32,12 @@ void lk_json_base64(lk_json_writer *w, lk_bytes bytes);
 
 /* -- reader -- */
 typedef enum lk_json_type {
-    LK_JSON_TEXT,     /* target: lk_bytes, in the arena, NUL after it */
-    LK_JSON_U64,      /* target: uint64_t; integers 0 .. 2^64-1 */
-    LK_JSON_BOOL,     /* target: bool */
-    LK_JSON_BASE64,   /* target: lk_bytes, decoded */
-    LK_JSON_RAW,      /* target: lk_bytes, the value's own JSON text, any type */
-    LK_JSON_TEXTS     /* target: lk_json_texts */
+    LK_JSON_TEXT,   /* target: lk_bytes, in the arena, NUL after it */
+    LK_JSON_U64,    /* target: uint64_t; integers 0 .. 2^64-1 */
+    LK_JSON_BOOL,   /* target: bool */
+    LK_JSON_BASE64, /* target: lk_bytes, decoded */
+    LK_JSON_RAW,    /* target: lk_bytes, the value's own JSON text, any type */
+    LK_JSON_TEXTS   /* target: lk_json_texts */
 } lk_json_type;
 
 typedef struct lk_json_texts {
@@ -55,11 +55,11 @@ typedef struct lk_json_field {
 
 enum { LK_JSON_DEPTH_MAX = 32, LK_JSON_KEYS_MAX = 1024 };
 
-LK_MUST_CHECK lk_rc lk_json_read(lk_bytes text, const lk_json_field *fields, size_t field_count,
-    lk_arena *arena, lk_err *err);
+LK_MUST_CHECK lk_rc lk_json_read(
+    lk_bytes text, const lk_json_field *fields, size_t field_count, lk_arena *arena, lk_err *err);
 
 /* The elements of an array as raw JSON texts; at most max of them (else LK_E_LIMIT). */
-LK_MUST_CHECK lk_rc lk_json_elements(lk_bytes text, size_t max, lk_arena *arena, lk_json_texts *out,
-    lk_err *err);
+LK_MUST_CHECK lk_rc lk_json_elements(
+    lk_bytes text, size_t max, lk_arena *arena, lk_json_texts *out, lk_err *err);
 
 #endif

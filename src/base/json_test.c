@@ -1,11 +1,11 @@
 /* json_test.c - canonical bytes out; in, exactly RFC 8259 and exactly the known fields. */
 #include "base/json.h"
 
-#include <string.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <string.h>
 
 #include <cmocka.h>
 
@@ -31,8 +31,8 @@ static void the_writer_is_compact_and_in_order(void **state)
     lk_json_key(&w, "d");
     lk_json_raw(&w, LK_LITERAL("1.5"));
     lk_json_object_end(&w);
-    assert_string_equal(out.data,
-        "{\"b\":18446744073709551615,\"a\":[-9223372036854775808,true,null,{},[]],\"c\":\"Zm9vYmFy\",\"d\":1.5}");
+    assert_string_equal(out.data, "{\"b\":18446744073709551615,\"a\":[-9223372036854775808,true,null,{},[]],"
+                                  "\"c\":\"Zm9vYmFy\",\"d\":1.5}");
     lk_buf_deinit(&out);
 }
 
@@ -71,8 +71,12 @@ static void known_fields_are_read_in_any_order(void **state)
     lk_arena      arena = {0};
     lk_err        err = {0};
     struct record r;
-    assert_int_equal(read_record(" {\"raw\" : { \"a\":[1, 2] } ,\"bytes\":\"Zm9v\",\"tags\":[\"x\", \"y\\n\"],\"on\":false,"
-                                 "\"count\":18446744073709551615,\"name\":\"\\u00e9\\ud83d\\ude00\\/\"}\n", &arena, &r, &err), LK_OK);
+    assert_int_equal(
+        read_record(
+            " {\"raw\" : { \"a\":[1, 2] } ,\"bytes\":\"Zm9v\",\"tags\":[\"x\", \"y\\n\"],\"on\":false,"
+            "\"count\":18446744073709551615,\"name\":\"\\u00e9\\ud83d\\ude00\\/\"}\n",
+            &arena, &r, &err),
+        LK_OK);
     assert_string_equal(r.name.data, "\xC3\xA9\xF0\x9F\x98\x80/");
     assert_int_equal(r.name.size, 7);
     assert_int_equal(r.count, UINT64_MAX);
@@ -111,7 +115,8 @@ static void anything_but_the_known_object_is_refused_by_name(void **state)
         {"{\"name\":null}", "field \"name\" must not be null"},
         {"{\"name\":\"a\",\"count\":1.0}", "field \"count\" must be an integer from 0 to 2^64-1"},
         {"{\"name\":\"a\",\"count\":-1}", "field \"count\" must be an integer from 0 to 2^64-1"},
-        {"{\"name\":\"a\",\"count\":18446744073709551616}", "field \"count\" must be an integer from 0 to 2^64-1"},
+        {"{\"name\":\"a\",\"count\":18446744073709551616}",
+            "field \"count\" must be an integer from 0 to 2^64-1"},
         {"{\"name\":\"a\",\"on\":\"true\"}", "field \"on\" must be true or false"},
         {"{\"name\":\"a\",\"bytes\":\"Zh==\"}", "field \"bytes\" is not base64"},
         {"{\"name\":\"a\",\"tags\":[\"x\",1]}", "field \"tags\" must be an array of texts"},
@@ -146,14 +151,73 @@ static lk_rc read_value(lk_bytes value, lk_bytes *out, lk_arena *arena, lk_err *
 static void values_are_exactly_those_of_rfc_8259(void **state)
 {
     static const char *const good[] = {
-        "0", "-0", "1", "10", "-1.5", "1e5", "1E+5", "1.25e-7", "true", "false", "null", "\"\"", "[]", "{}", "[ ]", "{ }",
-        "[[],{}]", "[1,2 , 3]", "\"\\\\\\\"\\/\\b\\f\\n\\r\\t\\u0041\"", "\"\\uD834\\uDD1E\"", "{\"\":0}",
+        "0",
+        "-0",
+        "1",
+        "10",
+        "-1.5",
+        "1e5",
+        "1E+5",
+        "1.25e-7",
+        "true",
+        "false",
+        "null",
+        "\"\"",
+        "[]",
+        "{}",
+        "[ ]",
+        "{ }",
+        "[[],{}]",
+        "[1,2 , 3]",
+        "\"\\\\\\\"\\/\\b\\f\\n\\r\\t\\u0041\"",
+        "\"\\uD834\\uDD1E\"",
+        "{\"\":0}",
     };
     static const char *const bad[] = {
-        "", "00", "01", "-", "-a", "+1", ".5", "1.", "1e", "1e+", "0x1", "NaN", "Infinity", "True", "nul", "[1,]", "[,1]", "[1 2]",
-        "{\"a\"}", "{\"a\":}", "{\"a\":1,}", "{a:1}", "{1:1}", "'a'", "\"\\x\"", "\"\\u12\"", "\"\\u00g0\"", "\"\\ud800\"",
-        "\"\\ud800\\u0041\"", "\"\\udc00\"", "\"\\u0000\"", "\"a\nb\"", "\"\xFF\"", "\"\xED\xA0\x80\"", "[", "{", "\"", "\"\\",
-        "[1}", "{\"a\":1]", "// x", "1/**/", "\xEF\xBB\xBF" "1",
+        "",
+        "00",
+        "01",
+        "-",
+        "-a",
+        "+1",
+        ".5",
+        "1.",
+        "1e",
+        "1e+",
+        "0x1",
+        "NaN",
+        "Infinity",
+        "True",
+        "nul",
+        "[1,]",
+        "[,1]",
+        "[1 2]",
+        "{\"a\"}",
+        "{\"a\":}",
+        "{\"a\":1,}",
+        "{a:1}",
+        "{1:1}",
+        "'a'",
+        "\"\\x\"",
+        "\"\\u12\"",
+        "\"\\u00g0\"",
+        "\"\\ud800\"",
+        "\"\\ud800\\u0041\"",
+        "\"\\udc00\"",
+        "\"\\u0000\"",
+        "\"a\nb\"",
+        "\"\xFF\"",
+        "\"\xED\xA0\x80\"",
+        "[",
+        "{",
+        "\"",
+        "\"\\",
+        "[1}",
+        "{\"a\":1]",
+        "// x",
+        "1/**/",
+        "\xEF\xBB\xBF"
+        "1",
     };
     for (size_t i = 0; i < sizeof good / sizeof good[0]; i++) {
         lk_arena arena = {0};
@@ -186,7 +250,8 @@ static void nesting_is_bounded(void **state)
             lk_buf_append_text(&text, "]");
         }
         bool fits = depth < LK_JSON_DEPTH_MAX; /* the outer object is one level */
-        assert_int_equal(read_value(lk_buf_view(&text), &value, &arena, &err), fits ? LK_OK : LK_E_INVALID_REQUEST);
+        assert_int_equal(
+            read_value(lk_buf_view(&text), &value, &arena, &err), fits ? LK_OK : LK_E_INVALID_REQUEST);
         lk_buf_deinit(&text);
         lk_arena_close(&arena);
     }
@@ -222,7 +287,8 @@ static void every_cut_of_a_good_text_is_refused(void **state)
     for (size_t size = 0; size < sizeof good - 1; size++) {
         lk_arena arena = {0};
         lk_err   err = {0};
-        char    *cut = lk_arena_text(&arena, (lk_bytes){good, size}); /* its own allocation: ASan sees an overrun */
+        char    *cut =
+            lk_arena_text(&arena, (lk_bytes){good, size}); /* its own allocation: ASan sees an overrun */
         struct record r;
         assert_int_equal(read_record(cut, &arena, &r, &err), LK_E_INVALID_REQUEST);
         lk_arena_close(&arena);
@@ -234,7 +300,8 @@ static void elements_are_raw_and_counted(void **state)
     lk_arena      arena = {0};
     lk_err        err = {0};
     lk_json_texts items = {0};
-    assert_int_equal(lk_json_elements(LK_LITERAL(" [1, \"a\" ,{\"b\": 2}] "), 3, &arena, &items, &err), LK_OK);
+    assert_int_equal(
+        lk_json_elements(LK_LITERAL(" [1, \"a\" ,{\"b\": 2}] "), 3, &arena, &items, &err), LK_OK);
     assert_int_equal(items.count, 3);
     assert_string_equal(items.items[0].data, "1");
     assert_string_equal(items.items[1].data, "\"a\"");

@@ -47,7 +47,8 @@ void lk_json_array_end(lk_json_writer *w)
 
 static void escape(lk_buf *out, unsigned char c)
 {
-    static const char short_forms[0x20] = {['\b'] = 'b', ['\t'] = 't', ['\n'] = 'n', ['\f'] = 'f', ['\r'] = 'r'};
+    static const char short_forms[0x20] = {
+        ['\b'] = 'b', ['\t'] = 't', ['\n'] = 'n', ['\f'] = 'f', ['\r'] = 'r'};
     if (c >= 0x20) {
         lk_buf_append(out, (char[]){'\\', (char)c}, 2);
     } else if (short_forms[c] != 0) {

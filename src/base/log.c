@@ -82,7 +82,8 @@ static lk_bytes printable(lk_bytes text, lk_buf *spare)
     return lk_buf_view(spare);
 }
 
-static void append_text_line(lk_buf *line, const struct event *event, const lk_log_field *fields, lk_buf *spare)
+static void append_text_line(
+    lk_buf *line, const struct event *event, const lk_log_field *fields, lk_buf *spare)
 {
     append_time(line);
     lk_buf_format(line, " %s %s", level_names[event->level], event->text);
@@ -99,7 +100,8 @@ static void append_text_line(lk_buf *line, const struct event *event, const lk_l
     }
 }
 
-static void append_json_line(lk_buf *line, const struct event *event, const lk_log_field *fields, lk_buf *spare)
+static void append_json_line(
+    lk_buf *line, const struct event *event, const lk_log_field *fields, lk_buf *spare)
 {
     lk_json_writer w = {line, false};
     lk_json_object(&w);

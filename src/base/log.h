@@ -21,8 +21,8 @@ typedef enum lk_log_event {
 typedef struct lk_log_field {
     const char *name; /* NULL ends the list */
     enum { LK_LOG_FIELD_TEXT, LK_LOG_FIELD_U64 } type;
-    lk_bytes    text;
-    uint64_t    number;
+    lk_bytes text;
+    uint64_t number;
 } lk_log_field;
 
 #define LK_LOG_T(name, bytes) ((lk_log_field){(name), LK_LOG_FIELD_TEXT, (bytes), 0})
@@ -30,7 +30,7 @@ typedef struct lk_log_field {
 /* lk_log(LK_LOG_SERVING, LK_LOG_T("address", address), LK_LOG_N("pid", pid)); at least one field */
 #define lk_log(event, ...) lk_log_write((event), (const lk_log_field[]){__VA_ARGS__, {0}})
 
-void lk_log_init(lk_log_level minimum, bool json); /* until then: info, text */
+void lk_log_init(lk_log_level minimum, bool json);            /* until then: info, text */
 bool lk_log_level_parse(const char *name, lk_log_level *out); /* debug, info, warn, error, off */
 void lk_log_write(lk_log_event event, const lk_log_field *fields);
 void lk_log_error(lk_log_event event, const lk_err *err); /* code name and context as fields */

@@ -4,13 +4,13 @@
 #include "base/json.h"
 #include "base/limits.h"
 
-#include <stdlib.h>
-#include <string.h>
-#include <unistd.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
 
 #include <cmocka.h>
 
@@ -42,18 +42,22 @@ static void a_text_line_is_time_level_event_fields(void **state)
     lk_log_init(LK_LOG_INFO, false);
     capture();
     lk_log(LK_LOG_SERVING, LK_LOG_T("address", LK_LITERAL("127.0.0.1:50051")), LK_LOG_N("pid", 7));
-    assert_int_equal(captured(), strlen("2026-11-30T09:00:00.000Z") + strlen(" info serving address=127.0.0.1:50051 pid=7\n"));
+    assert_int_equal(captured(),
+        strlen("2026-11-30T09:00:00.000Z") + strlen(" info serving address=127.0.0.1:50051 pid=7\n"));
     assert_int_equal(line[10], 'T');
-    assert_string_equal(line + strlen("2026-11-30T09:00:00.000Z"), " info serving address=127.0.0.1:50051 pid=7\n");
+    assert_string_equal(
+        line + strlen("2026-11-30T09:00:00.000Z"), " info serving address=127.0.0.1:50051 pid=7\n");
 }
 
 static void values_cannot_forge_fields_or_lines(void **state)
 {
     lk_log_init(LK_LOG_INFO, false);
     capture();
-    lk_log(LK_LOG_SERVING, LK_LOG_T("a", LK_LITERAL("x\ny=\"1\"")), LK_LOG_T("b", LK_LITERAL("")), LK_LOG_T("c", LK_LITERAL("\xFF")));
+    lk_log(LK_LOG_SERVING, LK_LOG_T("a", LK_LITERAL("x\ny=\"1\"")), LK_LOG_T("b", LK_LITERAL("")),
+        LK_LOG_T("c", LK_LITERAL("\xFF")));
     (void)captured();
-    assert_string_equal(line + strlen("2026-11-30T09:00:00.000Z"), " info serving a=\"x\\ny=\\\"1\\\"\" b=\"\" c=\\xff\n");
+    assert_string_equal(
+        line + strlen("2026-11-30T09:00:00.000Z"), " info serving a=\"x\\ny=\\\"1\\\"\" b=\"\" c=\\xff\n");
 }
 
 static void a_json_line_is_one_object(void **state)

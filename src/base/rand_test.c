@@ -1,11 +1,11 @@
 /* rand_test.c - the generators' published outputs, and uniform bounds. */
 #include "base/rand.h"
 
-#include <string.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <string.h>
 
 #include <cmocka.h>
 

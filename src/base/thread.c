@@ -13,8 +13,8 @@ struct task {
 
 struct lk_pool {
     lk_mutex     mutex;
-    lk_cond      work;            /* signalled when a task arrives or the pool closes */
-    struct task *queue;           /* ring of queue_max; under mutex, as are the next three */
+    lk_cond      work;  /* signalled when a task arrives or the pool closes */
+    struct task *queue; /* ring of queue_max; under mutex, as are the next three */
     size_t       head, count;
     bool         closing;
     size_t       queue_max, thread_count;

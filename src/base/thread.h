@@ -58,20 +58,20 @@ typedef struct lk_thread {
     void *body;
 } lk_thread;
 
-LK_MUST_CHECK lk_rc lk_thread_start(lk_thread *thread, const char *name, void (*run)(void *context),
-    void *context, lk_err *err);
-void lk_thread_join(lk_thread *thread); /* accepts zero; once */
+LK_MUST_CHECK lk_rc lk_thread_start(
+    lk_thread *thread, const char *name, void (*run)(void *context), void *context, lk_err *err);
+void     lk_thread_join(lk_thread *thread); /* accepts zero; once */
 uint64_t lk_thread_now_ms(void); /* the monotonic clock that the body's deadlines are measured by */
 
 /* A fixed number of threads over one bounded FIFO queue. */
 typedef struct lk_pool lk_pool;
 
-LK_MUST_CHECK lk_rc lk_pool_open(lk_pool **out, const char *name, size_t thread_count, size_t queue_max,
-    lk_err *err);
+LK_MUST_CHECK lk_rc lk_pool_open(
+    lk_pool **out, const char *name, size_t thread_count, size_t queue_max, lk_err *err);
 /* LK_E_LIMIT when the queue is full, LK_E_SHUTTING_DOWN after lk_pool_close began. */
 LK_MUST_CHECK lk_rc lk_pool_submit(lk_pool *pool, void (*run)(void *context), void *context, lk_err *err);
-size_t lk_pool_thread_count(const lk_pool *pool);
-void   lk_pool_close(lk_pool *pool); /* runs what is queued, joins; accepts NULL */
+size_t              lk_pool_thread_count(const lk_pool *pool);
+void                lk_pool_close(lk_pool *pool); /* runs what is queued, joins; accepts NULL */
 
 /* The request's stop flag: set once, read at every batch and every I/O. Threads: shared. */
 typedef struct lk_cancel {

@@ -4,8 +4,8 @@
  *
  * Invariant: held[0 .. held_count) are the ranks this thread holds, strictly increasing.
  */
-#include "base/clock.h"
 #include "base/thread.h"
+#include "base/clock.h"
 
 #include <errno.h>
 #include <pthread.h>
@@ -140,7 +140,8 @@ static void *main_of(void *argument)
     return NULL;
 }
 
-lk_rc lk_thread_start(lk_thread *thread, const char *name, void (*run)(void *context), void *context, lk_err *err)
+lk_rc lk_thread_start(
+    lk_thread *thread, const char *name, void (*run)(void *context), void *context, lk_err *err)
 {
     struct started *self = small(sizeof *self);
     self->run = run;

@@ -12,7 +12,7 @@ typedef struct lk_uuid {
 } lk_uuid;
 
 lk_uuid  lk_uuid_v7(lk_clock *clock, lk_random *random);
-bool     lk_uuid_parse(lk_bytes text, lk_uuid *out); /* hyphenated form, any case */
+bool     lk_uuid_parse(lk_bytes text, lk_uuid *out);                    /* hyphenated form, any case */
 void     lk_uuid_format(lk_uuid uuid, char out[LK_UUID_TEXT_SIZE + 1]); /* lower case */
 int      lk_uuid_version(lk_uuid uuid);
 uint64_t lk_uuid_v7_ms(lk_uuid uuid); /* the embedded Unix time */

@@ -23,8 +23,13 @@ static void the_published_v7_example_is_understood(void **state)
 static void only_the_hyphenated_form_is_read(void **state)
 {
     static const char *const bad[] = {
-        "", "017f22e279b07cc398c4dc0c0c07398f", "017f22e2-79b0-7cc3-98c4-dc0c0c07398", "017f22e2x79b0-7cc3-98c4-dc0c0c07398f",
-        "017f22e2-79b0-7cc3-98c4-dc0c0c07398g", "{17f22e2-79b0-7cc3-98c4-dc0c0c07398}", "017f22e2-79b0-7cc3-98c4-dc0c0c07398f ",
+        "",
+        "017f22e279b07cc398c4dc0c0c07398f",
+        "017f22e2-79b0-7cc3-98c4-dc0c0c07398",
+        "017f22e2x79b0-7cc3-98c4-dc0c0c07398f",
+        "017f22e2-79b0-7cc3-98c4-dc0c0c07398g",
+        "{17f22e2-79b0-7cc3-98c4-dc0c0c07398}",
+        "017f22e2-79b0-7cc3-98c4-dc0c0c07398f ",
     };
     for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++) {
         lk_uuid uuid;

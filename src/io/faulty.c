@@ -100,8 +100,8 @@ static lk_rc faulty_write(lk_store_writer *writer, const void *data, size_t size
     lk_store_writer *under = ((struct faulty_writer *)writer)->under;
     lk_fault         fault = lk_fault_plan_next(self_of(writer->store)->plan, "write");
     size_t           part = fault == LK_FAULT_TORN ? size / 2 : size;
-    bool             arrives = fault == LK_FAULT_NONE || fault == LK_FAULT_TORN || fault == LK_FAULT_REPLY_LOST;
-    lk_rc            rc = arrives ? lk_store_write(under, data, part, err) : LK_OK;
+    bool  arrives = fault == LK_FAULT_NONE || fault == LK_FAULT_TORN || fault == LK_FAULT_REPLY_LOST;
+    lk_rc rc = arrives ? lk_store_write(under, data, part, err) : LK_OK;
     return rc == LK_OK && fault != LK_FAULT_NONE ? fail(fault, "write", true, err) : rc;
 }
 
@@ -159,8 +159,8 @@ static lk_rc faulty_put_if_absent(lk_store *store, lk_bytes key, lk_bytes bytes,
     return rc == LK_OK ? fail(fault, "put_if_absent", true, err) : rc;
 }
 
-static lk_rc faulty_list(
-    lk_store *store, lk_bytes directory, lk_arena *arena, lk_store_entry **entries, size_t *count, lk_err *err)
+static lk_rc faulty_list(lk_store *store, lk_bytes directory, lk_arena *arena, lk_store_entry **entries,
+    size_t *count, lk_err *err)
 {
     struct faulty_store *self = self_of(store);
     lk_fault             fault = lk_fault_plan_next(self->plan, "list");

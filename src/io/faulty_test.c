@@ -4,12 +4,12 @@
 #include "base/file.h"
 #include "io/local.h"
 
-#include <stdio.h>
-#include <stdlib.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
 
 #include <cmocka.h>
 
@@ -110,7 +110,8 @@ static lk_rc write_object(const char *key, lk_err *err)
 
 static void any_call_of_a_writer_may_fail_and_the_retry_succeeds(void **state)
 {
-    static const lk_fault kinds[] = {LK_FAULT_LOST, LK_FAULT_REPLY_LOST, LK_FAULT_TORN, LK_FAULT_FULL, LK_FAULT_DENIED};
+    static const lk_fault kinds[] = {
+        LK_FAULT_LOST, LK_FAULT_REPLY_LOST, LK_FAULT_TORN, LK_FAULT_FULL, LK_FAULT_DENIED};
     for (size_t kind = 0; kind < sizeof kinds / sizeof kinds[0]; kind++) {
         bool fired = true;
         for (int n = 0; fired; n++) {
@@ -143,14 +144,16 @@ static void reads_and_removals_fail_by_plan(void **state)
     lk_store_range   range = {0, 1, &byte};
     assert_int_equal(put("f", &err), LK_OK);
     lk_fault_plan_arm(&plan, LK_FAULT_LOST, 0);
-    assert_int_equal(lk_store_open_object(store, LK_LITERAL("f"), &reader, &size, &err), LK_E_STORE_UNAVAILABLE);
+    assert_int_equal(
+        lk_store_open_object(store, LK_LITERAL("f"), &reader, &size, &err), LK_E_STORE_UNAVAILABLE);
     assert_false(err.maybe_applied);
     assert_int_equal(lk_store_open_object(store, LK_LITERAL("f"), &reader, &size, &err), LK_OK);
     lk_fault_plan_arm(&plan, LK_FAULT_DENIED, 0);
     assert_int_equal(lk_store_read(reader, &range, 1, &err), LK_E_IO);
     lk_store_reader_close(reader);
     lk_fault_plan_arm(&plan, LK_FAULT_LOST, 0);
-    assert_int_equal(lk_store_list(store, LK_LITERAL(""), &arena, &entries, &count, &err), LK_E_STORE_UNAVAILABLE);
+    assert_int_equal(
+        lk_store_list(store, LK_LITERAL(""), &arena, &entries, &count, &err), LK_E_STORE_UNAVAILABLE);
     lk_fault_plan_arm(&plan, LK_FAULT_LOST, 0);
     assert_int_equal(lk_store_remove(store, LK_LITERAL("f"), &err), LK_E_STORE_UNAVAILABLE);
     assert_true(exists("f"));
@@ -168,7 +171,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(each_fault_has_its_error_and_its_effect_on_a_put, set_up, tear_down),
         cmocka_unit_test_setup_teardown(a_torn_put_leaves_half_under_a_temporary_name, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(any_call_of_a_writer_may_fail_and_the_retry_succeeds, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(
+            any_call_of_a_writer_may_fail_and_the_retry_succeeds, set_up, tear_down),
         cmocka_unit_test_setup_teardown(reads_and_removals_fail_by_plan, set_up, tear_down),
     };
     return cmocka_run_group_tests_name("faulty store", tests, NULL, NULL);

@@ -72,8 +72,9 @@ static char *path_of(const struct local_store *self, lk_bytes key)
 static char *parent_of(const char *path)
 {
     const char *slash = strrchr(path, '/');
-    lk_bytes    parent = slash == NULL ? LK_LITERAL(".") : (lk_bytes){path, slash == path ? 1 : (size_t)(slash - path)};
-    lk_buf      copy = {0};
+    lk_bytes    parent =
+        slash == NULL ? LK_LITERAL(".") : (lk_bytes){path, slash == path ? 1 : (size_t)(slash - path)};
+    lk_buf copy = {0};
     lk_buf_append_bytes(&copy, parent);
     return copy.data;
 }
@@ -201,7 +202,8 @@ static lk_rc read_range(const struct local_reader *reader, const lk_store_range 
             reader->path, range->size, range->offset, reader->size);
     }
     for (size_t done = 0; done < range->size;) {
-        ssize_t n = pread(reader->fd, (char *)range->out + done, range->size - done, (off_t)(range->offset + done));
+        ssize_t n =
+            pread(reader->fd, (char *)range->out + done, range->size - done, (off_t)(range->offset + done));
         if (n == 0) {
             return lk_fail(err, LK_E_CORRUPT_FILE, "%s became shorter while it was read", reader->path);
         }
@@ -230,7 +232,8 @@ static void local_reader_close(lk_store_reader *reader)
 
 /* -- writing -- */
 
-static lk_rc open_temporary(struct local_store *self, const char *final, char **temporary, int *fd, lk_err *err)
+static lk_rc open_temporary(
+    struct local_store *self, const char *final, char **temporary, int *fd, lk_err *err)
 {
     char  *directory = parent_of(final);
     lk_buf name = {0};
@@ -336,14 +339,17 @@ static lk_rc publish(const struct local_writer *writer, bool *created, lk_err *e
 {
     int failed = link(writer->temporary, writer->final) == 0 ? 0 : errno;
     if (failed == EPERM || failed == ENOTSUP || failed == ENOSYS || failed == EMLINK) {
-        failed = renameat2(AT_FDCWD, writer->temporary, AT_FDCWD, writer->final, RENAME_NOREPLACE) == 0 ? 0 : errno;
+        failed = renameat2(AT_FDCWD, writer->temporary, AT_FDCWD, writer->final, RENAME_NOREPLACE) == 0
+                     ? 0
+                     : errno;
     }
     *created = failed == 0;
     return failed == 0 || failed == EEXIST ? LK_OK : lk_fail_errno(err, failed, "publish", writer->final);
 }
 
 /* The loser of a race syncs too: it will rely on the winner's object. */
-static lk_rc publish_durably(struct local_store *self, struct local_writer *writer, bool *created, lk_err *err)
+static lk_rc publish_durably(
+    struct local_store *self, struct local_writer *writer, bool *created, lk_err *err)
 {
     char *directory = parent_of(writer->final);
     lk_rc rc = ensure_synced(self, directory, err);

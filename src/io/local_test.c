@@ -8,16 +8,16 @@
 
 #include <errno.h>
 #include <sched.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/mount.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 
 #include <cmocka.h>
 
@@ -156,7 +156,8 @@ static void the_loser_of_a_race_syncs_what_it_will_rely_on(void **state)
     lk_store *store = open_store(true);
     assert_int_equal(put(store, "d/f", &err), LK_OK);
     sync_count = 0;
-    assert_int_equal(lk_store_put_if_absent(store, LK_LITERAL("d/f"), LK_LITERAL("x"), &created, &err), LK_OK);
+    assert_int_equal(
+        lk_store_put_if_absent(store, LK_LITERAL("d/f"), LK_LITERAL("x"), &created, &err), LK_OK);
     assert_false(created);
     assert_true(was_synced("/root/d", &when));
     lk_store_close(store);
@@ -235,7 +236,8 @@ static int fill_the_disk(void)
     lk_buf    big = {0};
     lk_buf_append_zeros(&big, 1024 * 1024);
     bool good = put(store, "d/before", &err) == LK_OK;
-    good = good && lk_store_put_if_absent(store, LK_LITERAL("d/big"), lk_buf_view(&big), &created, &err) == LK_E_STORE_FULL;
+    good = good && lk_store_put_if_absent(store, LK_LITERAL("d/big"), lk_buf_view(&big), &created, &err) ==
+                       LK_E_STORE_FULL;
     lk_store_writer *writer = NULL;
     good = good && lk_store_create(store, LK_LITERAL("d/big"), &writer, &err) == LK_OK;
     good = good && lk_store_write(writer, big.data, big.size, &err) == LK_E_STORE_FULL;

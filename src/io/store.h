@@ -19,7 +19,7 @@
 #include "base/err.h"
 #include "base/thread.h"
 
-typedef struct lk_store lk_store;
+typedef struct lk_store        lk_store;
 typedef struct lk_store_reader lk_store_reader; /* one open object */
 typedef struct lk_store_writer lk_store_writer; /* one object being written; invisible until finish */
 
@@ -60,8 +60,12 @@ struct lk_store {
     const struct lk_store_ops *ops;
     lk_bytes                   uri; /* root, for messages to operators */
 };
-struct lk_store_reader { lk_store *store; };
-struct lk_store_writer { lk_store *store; };
+struct lk_store_reader {
+    lk_store *store;
+};
+struct lk_store_writer {
+    lk_store *store;
+};
 
 /* LK_E_INVALID_REQUEST unless key is a relative path of non-empty segments, none of them "." or "..". */
 LK_MUST_CHECK lk_rc lk_store_key_check(lk_bytes key, lk_err *err);
@@ -85,12 +89,14 @@ static inline void lk_store_reader_close(lk_store_reader *reader)
         reader->store->ops->reader_close(reader);
     }
 }
-static inline LK_MUST_CHECK lk_rc lk_store_create(lk_store *store, lk_bytes key, lk_store_writer **out, lk_err *err)
+static inline LK_MUST_CHECK lk_rc lk_store_create(
+    lk_store *store, lk_bytes key, lk_store_writer **out, lk_err *err)
 {
     lk_assert_no_mutex();
     return store->ops->create(store, key, out, err);
 }
-static inline LK_MUST_CHECK lk_rc lk_store_write(lk_store_writer *writer, const void *data, size_t size, lk_err *err)
+static inline LK_MUST_CHECK lk_rc lk_store_write(
+    lk_store_writer *writer, const void *data, size_t size, lk_err *err)
 {
     lk_assert_no_mutex();
     return writer->store->ops->write(writer, data, size, err);

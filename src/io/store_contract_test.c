@@ -7,13 +7,13 @@
 #include "io/faulty.h"
 #include "io/local.h"
 
-#include <stdio.h>
-#include <stdlib.h>
-#include <unistd.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <unistd.h>
 
 #include <cmocka.h>
 
@@ -93,7 +93,8 @@ static void assert_absent(fixture *f, const char *key)
 {
     lk_store_reader *reader = NULL;
     uint64_t         size = 0;
-    assert_int_equal(lk_store_open_object(f->store, lk_bytes_of(key), &reader, &size, &f->err), LK_E_NOT_FOUND);
+    assert_int_equal(
+        lk_store_open_object(f->store, lk_bytes_of(key), &reader, &size, &f->err), LK_E_NOT_FOUND);
 }
 
 /* How many entries a directory has, temporaries included. */
@@ -101,7 +102,8 @@ static size_t entries_of(fixture *f, const char *directory)
 {
     lk_store_entry *entries = NULL;
     size_t          count = 99;
-    assert_int_equal(lk_store_list(f->store, lk_bytes_of(directory), &f->arena, &entries, &count, &f->err), LK_OK);
+    assert_int_equal(
+        lk_store_list(f->store, lk_bytes_of(directory), &f->arena, &entries, &count, &f->err), LK_OK);
     return count;
 }
 
@@ -121,7 +123,8 @@ static void the_second_put_loses_and_changes_nothing(void **state)
     bool     created = true;
     put(f, "d/name", LK_LITERAL("first"));
     assert_int_equal(
-        lk_store_put_if_absent(f->store, LK_LITERAL("d/name"), LK_LITERAL("second"), &created, &f->err), LK_OK);
+        lk_store_put_if_absent(f->store, LK_LITERAL("d/name"), LK_LITERAL("second"), &created, &f->err),
+        LK_OK);
     assert_false(created);
     assert_true(lk_bytes_equal(get(f, "d/name"), LK_LITERAL("first")));
     assert_int_equal(entries_of(f, "d"), 1);
@@ -183,7 +186,8 @@ static void ranges_are_read_whole_or_not_at_all(void **state)
     assert_int_equal(lk_store_read(reader, good, 3, &f->err), LK_OK);
     assert_memory_equal(a, "789", 3);
     assert_memory_equal(b, "2345", 4);
-    const lk_store_range bad[] = {{8, 3, a}, {11, 0, a}, {UINT64_MAX, 2, a}, {UINT64_MAX - 1, 3, a}, {0, SIZE_MAX, a}};
+    const lk_store_range bad[] = {
+        {8, 3, a}, {11, 0, a}, {UINT64_MAX, 2, a}, {UINT64_MAX - 1, 3, a}, {0, SIZE_MAX, a}};
     for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++) {
         assert_int_equal(lk_store_read(reader, &bad[i], 1, &f->err), LK_E_CORRUPT_FILE);
     }
@@ -216,7 +220,7 @@ static void absence_is_not_found_for_open_and_nothing_for_remove(void **state)
     assert_int_equal(entries_of(f, ""), 0);
     assert_int_equal(entries_of(f, "nowhere/at/all"), 0);
     put(f, "dir/f", LK_LITERAL("x"));
-    assert_absent(f, "dir");       /* a directory is no object */
+    assert_absent(f, "dir");        /* a directory is no object */
     assert_absent(f, "dir/f/more"); /* nor does an object hold others */
 }
 
@@ -262,8 +266,16 @@ static void keys_cannot_leave_the_root(void **state)
 {
     fixture       *f = *state;
     const lk_bytes bad[] = {
-        LK_LITERAL(""), LK_LITERAL("/etc/passwd"), LK_LITERAL(".."), LK_LITERAL("../x"), LK_LITERAL("a/../../x"),
-        LK_LITERAL("a//b"), LK_LITERAL("a/"), LK_LITERAL("./a"), LK_LITERAL("a/."), LK_LITERAL("a\0b"),
+        LK_LITERAL(""),
+        LK_LITERAL("/etc/passwd"),
+        LK_LITERAL(".."),
+        LK_LITERAL("../x"),
+        LK_LITERAL("a/../../x"),
+        LK_LITERAL("a//b"),
+        LK_LITERAL("a/"),
+        LK_LITERAL("./a"),
+        LK_LITERAL("a/."),
+        LK_LITERAL("a\0b"),
     };
     for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++) {
         lk_store_reader *reader = NULL;
@@ -275,11 +287,13 @@ static void keys_cannot_leave_the_root(void **state)
         lk_err          *err = &f->err;
         assert_int_equal(lk_store_open_object(f->store, bad[i], &reader, &size, err), LK_E_INVALID_REQUEST);
         assert_int_equal(lk_store_create(f->store, bad[i], &writer, err), LK_E_INVALID_REQUEST);
-        assert_int_equal(lk_store_put_if_absent(f->store, bad[i], bad[i], &created, err), LK_E_INVALID_REQUEST);
+        assert_int_equal(
+            lk_store_put_if_absent(f->store, bad[i], bad[i], &created, err), LK_E_INVALID_REQUEST);
         assert_int_equal(lk_store_remove(f->store, bad[i], err), LK_E_INVALID_REQUEST);
         assert_int_equal(lk_store_remove_tree(f->store, bad[i], err), LK_E_INVALID_REQUEST);
         if (bad[i].size > 0) { /* the root itself may be listed */
-            assert_int_equal(lk_store_list(f->store, bad[i], &f->arena, &entries, &count, err), LK_E_INVALID_REQUEST);
+            assert_int_equal(
+                lk_store_list(f->store, bad[i], &f->arena, &entries, &count, err), LK_E_INVALID_REQUEST);
         }
     }
     put(f, "..a/b..", LK_LITERAL("dots inside are fine"));
@@ -300,7 +314,8 @@ static void race(void *context)
         bool   created = false;
         lk_err err = {0};
         (void)snprintf(key, sizeof key, "race-%d/name", i);
-        lk_rc rc = lk_store_put_if_absent(self->f->store, lk_bytes_of(key), lk_bytes_of(self->text), &created, &err);
+        lk_rc rc =
+            lk_store_put_if_absent(self->f->store, lk_bytes_of(key), lk_bytes_of(self->text), &created, &err);
         self->wins += rc == LK_OK && created;
         self->wins += rc != LK_OK ? 1000 : 0;
     }
@@ -336,7 +351,8 @@ static void read_all_over(void *context)
         unsigned char  byte = 0;
         lk_err         err = {0};
         lk_store_range range = {i * 31 % 256, 1, &byte};
-        self->good = self->good && lk_store_read(self->reader, &range, 1, &err) == LK_OK && byte == range.offset;
+        self->good =
+            self->good && lk_store_read(self->reader, &range, 1, &err) == LK_OK && byte == range.offset;
     }
 }
 
@@ -354,7 +370,8 @@ static void one_reader_serves_many_threads(void **state)
     assert_int_equal(lk_store_open_object(f->store, LK_LITERAL("f"), &reader, &size, &f->err), LK_OK);
     for (int i = 0; i < 3; i++) {
         sharers[i].reader = reader;
-        assert_int_equal(lk_thread_start(&sharers[i].thread, "sharer", read_all_over, &sharers[i], &f->err), LK_OK);
+        assert_int_equal(
+            lk_thread_start(&sharers[i].thread, "sharer", read_all_over, &sharers[i], &f->err), LK_OK);
     }
     for (int i = 0; i < 3; i++) {
         lk_thread_join(&sharers[i].thread);
@@ -363,20 +380,21 @@ static void one_reader_serves_many_threads(void **state)
     lk_store_reader_close(reader);
 }
 
-#define CONTRACT(open)                                                                                      \
-    cmocka_unit_test_setup_teardown(a_put_object_reads_back, open, close_body),                             \
-    cmocka_unit_test_setup_teardown(the_second_put_loses_and_changes_nothing, open, close_body),            \
-    cmocka_unit_test_setup_teardown(an_object_is_invisible_until_finished, open, close_body),               \
-    cmocka_unit_test_setup_teardown(an_abandoned_object_leaves_nothing, open, close_body),                  \
-    cmocka_unit_test_setup_teardown(finishing_under_a_taken_name_is_a_conflict, open, close_body),          \
-    cmocka_unit_test_setup_teardown(ranges_are_read_whole_or_not_at_all, open, close_body),                 \
-    cmocka_unit_test_setup_teardown(an_open_object_survives_its_removal, open, close_body),                 \
-    cmocka_unit_test_setup_teardown(absence_is_not_found_for_open_and_nothing_for_remove, open, close_body), \
-    cmocka_unit_test_setup_teardown(a_list_shows_one_level_with_sizes, open, close_body),                   \
-    cmocka_unit_test_setup_teardown(a_removed_tree_is_gone_and_can_be_made_again, open, close_body),        \
-    cmocka_unit_test_setup_teardown(keys_cannot_leave_the_root, open, close_body),                          \
-    cmocka_unit_test_setup_teardown(of_racing_puts_one_wins, open, close_body),                             \
-    cmocka_unit_test_setup_teardown(one_reader_serves_many_threads, open, close_body)
+#define CONTRACT(open)                                                                                   \
+    cmocka_unit_test_setup_teardown(a_put_object_reads_back, open, close_body),                          \
+        cmocka_unit_test_setup_teardown(the_second_put_loses_and_changes_nothing, open, close_body),     \
+        cmocka_unit_test_setup_teardown(an_object_is_invisible_until_finished, open, close_body),        \
+        cmocka_unit_test_setup_teardown(an_abandoned_object_leaves_nothing, open, close_body),           \
+        cmocka_unit_test_setup_teardown(finishing_under_a_taken_name_is_a_conflict, open, close_body),   \
+        cmocka_unit_test_setup_teardown(ranges_are_read_whole_or_not_at_all, open, close_body),          \
+        cmocka_unit_test_setup_teardown(an_open_object_survives_its_removal, open, close_body),          \
+        cmocka_unit_test_setup_teardown(                                                                 \
+            absence_is_not_found_for_open_and_nothing_for_remove, open, close_body),                     \
+        cmocka_unit_test_setup_teardown(a_list_shows_one_level_with_sizes, open, close_body),            \
+        cmocka_unit_test_setup_teardown(a_removed_tree_is_gone_and_can_be_made_again, open, close_body), \
+        cmocka_unit_test_setup_teardown(keys_cannot_leave_the_root, open, close_body),                   \
+        cmocka_unit_test_setup_teardown(of_racing_puts_one_wins, open, close_body),                      \
+        cmocka_unit_test_setup_teardown(one_reader_serves_many_threads, open, close_body)
 
 int main(void)
 {

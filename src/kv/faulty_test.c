@@ -87,7 +87,8 @@ static void reads_fail_without_a_maybe(void **state)
     assert_int_equal(lk_kv_get(kv, LK_LITERAL("k"), &arena, &value, &found, &err), LK_E_KV_UNAVAILABLE);
     assert_false(err.maybe_applied);
     lk_fault_plan_arm(&plan, LK_FAULT_LOST, 0);
-    assert_int_equal(lk_kv_scan(kv, LK_LITERAL("k"), (lk_bytes){0}, 1, &arena, &items, &count, &next, &err), LK_E_KV_UNAVAILABLE);
+    assert_int_equal(lk_kv_scan(kv, LK_LITERAL("k"), (lk_bytes){0}, 1, &arena, &items, &count, &next, &err),
+        LK_E_KV_UNAVAILABLE);
     assert_false(err.maybe_applied);
     lk_arena_close(&arena);
 }
@@ -111,7 +112,8 @@ static void a_seed_decides_which_calls_fail(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(each_fault_has_its_error_and_its_effect_on_a_write, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(
+            each_fault_has_its_error_and_its_effect_on_a_write, set_up, tear_down),
         cmocka_unit_test_setup_teardown(reads_fail_without_a_maybe, set_up, tear_down),
         cmocka_unit_test_setup_teardown(a_seed_decides_which_calls_fail, set_up, tear_down),
     };

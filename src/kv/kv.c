@@ -9,7 +9,8 @@ static const char cursor_version[] = "1:";
 lk_rc lk_kv_key_check(lk_bytes key, lk_err *err)
 {
     if (key.size == 0 || key.size > LK_KV_KEY_BYTES_MAX || !lk_bytes_are_utf8(key)) {
-        return lk_fail(err, LK_E_INVALID_REQUEST, "a key of %zu bytes is empty, too long or not UTF-8", key.size);
+        return lk_fail(
+            err, LK_E_INVALID_REQUEST, "a key of %zu bytes is empty, too long or not UTF-8", key.size);
     }
     return LK_OK;
 }
@@ -33,7 +34,8 @@ lk_rc lk_kv_write_check(const lk_kv_write *write, lk_err *err)
         const lk_kv_change *change = &write->changes[i];
         rc = lk_kv_key_check(change->key, err);
         if (rc == LK_OK && change->value != NULL && change->value->size > LK_KV_VALUE_BYTES_MAX) {
-            rc = lk_fail(err, LK_E_LIMIT, "a value of %zu bytes for %.*s", change->value->size, LK_FMT(change->key));
+            rc = lk_fail(
+                err, LK_E_LIMIT, "a value of %zu bytes for %.*s", change->value->size, LK_FMT(change->key));
         }
     }
     return rc;
@@ -87,7 +89,8 @@ lk_rc lk_kv_scan_check(lk_bytes prefix, lk_bytes cursor, size_t limit, lk_bytes 
         return lk_fail(err, LK_E_INVALID_REQUEST, "a scan prefix is not UTF-8");
     }
     if (cursor.size > 0 && !cursor_parse(prefix, cursor, last)) {
-        return lk_fail(err, LK_E_INVALID_REQUEST, "a scan cursor does not belong to prefix %.*s", LK_FMT(prefix));
+        return lk_fail(
+            err, LK_E_INVALID_REQUEST, "a scan cursor does not belong to prefix %.*s", LK_FMT(prefix));
     }
     return LK_OK;
 }

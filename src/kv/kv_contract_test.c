@@ -9,15 +9,15 @@
 #include "kv/local.h"
 #include "kv/mem.h"
 
+#include <setjmp.h>
 #include <signal.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/wait.h>
 #include <unistd.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 
 #include <cmocka.h>
 
@@ -41,7 +41,8 @@ static int open_body(void **state, enum body body)
     lk_fault_plan_init(&f->plan);
     if (body != LOCAL) {
         f->kv = lk_kv_mem_open(body == FAULTY ? &f->plan : NULL);
-    } else if (lk_kv_local_open(&f->kv, lk_arena_format(&f->arena, "%s/meta", f->root).data, true, &f->err) != LK_OK) {
+    } else if (lk_kv_local_open(&f->kv, lk_arena_format(&f->arena, "%s/meta", f->root).data, true, &f->err) !=
+               LK_OK) {
         return 1;
     }
     *state = f;
@@ -78,10 +79,11 @@ static int close_body(void **state)
 static bool change(fixture *f, const char *key, const char *expected, const char *value)
 {
     lk_bytes     from = lk_bytes_of(expected), to = lk_bytes_of(value);
-    lk_kv_change change = {
-        .key = lk_bytes_of(key), .expected = expected == NULL ? NULL : &from, .value = value == NULL ? NULL : &to};
-    lk_kv_write write = {.changes = &change, .change_count = 1};
-    bool        applied = false;
+    lk_kv_change change = {.key = lk_bytes_of(key),
+        .expected = expected == NULL ? NULL : &from,
+        .value = value == NULL ? NULL : &to};
+    lk_kv_write  write = {.changes = &change, .change_count = 1};
+    bool         applied = false;
     assert_int_equal(lk_kv_put(f->kv, &write, &applied, &f->err), LK_OK);
     return applied;
 }
@@ -160,7 +162,10 @@ static void a_guard_must_hold_exactly(void **state)
     fixture     *f = *state;
     lk_bytes     value = LK_LITERAL("1");
     lk_kv_change one = {.key = LK_LITERAL("target"), .value = &value};
-    lk_kv_write  write = {.changes = &one, .change_count = 1, .guard_key = LK_LITERAL("lease"), .guard_value = LK_LITERAL("me")};
+    lk_kv_write  write = {.changes = &one,
+         .change_count = 1,
+         .guard_key = LK_LITERAL("lease"),
+         .guard_value = LK_LITERAL("me")};
     bool         applied = true;
     assert_int_equal(lk_kv_put(f->kv, &write, &applied, &f->err), LK_OK);
     assert_false(applied); /* no lease at all */
@@ -184,10 +189,10 @@ static void a_signal_is_written_whatever_it_held(void **state)
 {
     fixture     *f = *state;
     lk_bytes     value = LK_LITERAL("v"), beat = LK_LITERAL("beat");
-    lk_kv_change changes[] = {
-        {.key = LK_LITERAL("target"), .value = &value}, {.key = LK_LITERAL("signal"), .value = &beat, .any = true}};
-    lk_kv_write write = {.changes = changes, .change_count = 2};
-    bool        applied = false;
+    lk_kv_change changes[] = {{.key = LK_LITERAL("target"), .value = &value},
+        {.key = LK_LITERAL("signal"), .value = &beat, .any = true}};
+    lk_kv_write  write = {.changes = changes, .change_count = 2};
+    bool         applied = false;
     assert_true(change(f, "signal", NULL, "anything"));
     assert_int_equal(lk_kv_put(f->kv, &write, &applied, &f->err), LK_OK);
     assert_true(applied);
@@ -208,10 +213,12 @@ static void keys_and_values_have_bounds(void **state)
     bool         found = false, applied = false;
     lk_buf_append_zeros(&long_key, LK_KV_KEY_BYTES_MAX + 1);
     memset(long_key.data, 'k', long_key.size);
-    const lk_bytes bad[] = {LK_LITERAL(""), LK_LITERAL("a\xFF"), LK_LITERAL("\xC0\xAF"), lk_buf_view(&long_key)};
+    const lk_bytes bad[] = {
+        LK_LITERAL(""), LK_LITERAL("a\xFF"), LK_LITERAL("\xC0\xAF"), lk_buf_view(&long_key)};
     for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++) {
         one.key = bad[i];
-        assert_int_equal(lk_kv_get(f->kv, bad[i], &f->arena, &present, &found, &f->err), LK_E_INVALID_REQUEST);
+        assert_int_equal(
+            lk_kv_get(f->kv, bad[i], &f->arena, &present, &found, &f->err), LK_E_INVALID_REQUEST);
         if (i > 0) { /* an empty key equals "no guard", which is asserted on */
             assert_int_equal(lk_kv_put(f->kv, &write, &applied, &f->err), LK_E_INVALID_REQUEST);
         }
@@ -238,7 +245,9 @@ typedef struct page {
 static page scan(fixture *f, const char *prefix, lk_bytes after, size_t limit)
 {
     page p = {0};
-    assert_int_equal(lk_kv_scan(f->kv, lk_bytes_of(prefix), after, limit, &f->arena, &p.items, &p.count, &p.next, &f->err), LK_OK);
+    assert_int_equal(
+        lk_kv_scan(f->kv, lk_bytes_of(prefix), after, limit, &f->arena, &p.items, &p.count, &p.next, &f->err),
+        LK_OK);
     assert_true(p.count <= limit);
     return p;
 }
@@ -246,7 +255,8 @@ static page scan(fixture *f, const char *prefix, lk_bytes after, size_t limit)
 static void fill(fixture *f, int count)
 {
     for (int i = 0; i < count; i++) {
-        assert_true(change(f, lk_arena_format(&f->arena, "tbl/%02d", i).data, NULL, lk_arena_format(&f->arena, "v%d", i).data));
+        assert_true(change(f, lk_arena_format(&f->arena, "tbl/%02d", i).data, NULL,
+            lk_arena_format(&f->arena, "v%d", i).data));
     }
     assert_true(change(f, "tbl", NULL, "before"));
     assert_true(change(f, "tbl0", NULL, "after"));
@@ -319,13 +329,19 @@ static void a_cursor_of_another_scan_is_refused(void **state)
         const char *prefix;
         lk_bytes    cursor;
     } bad[] = {
-        {"tbl", p.next}, {"tb", p.next}, {"zzz", p.next}, {"", p.next}, {"tbl/", cut}, {"tbl/", LK_LITERAL("x")},
-        {"tbl/", LK_LITERAL("tbl/01")}, {"tbl/", lk_buf_view(&longer)},
+        {"tbl", p.next},
+        {"tb", p.next},
+        {"zzz", p.next},
+        {"", p.next},
+        {"tbl/", cut},
+        {"tbl/", LK_LITERAL("x")},
+        {"tbl/", LK_LITERAL("tbl/01")},
+        {"tbl/", lk_buf_view(&longer)},
     };
     for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++) {
         page out = {0};
-        assert_int_equal(lk_kv_scan(f->kv, lk_bytes_of(bad[i].prefix), bad[i].cursor, 2, &f->arena, &out.items,
-                             &out.count, &out.next, &f->err),
+        assert_int_equal(lk_kv_scan(f->kv, lk_bytes_of(bad[i].prefix), bad[i].cursor, 2, &f->arena,
+                             &out.items, &out.count, &out.next, &f->err),
             LK_E_INVALID_REQUEST);
     }
     lk_buf_deinit(&longer);
@@ -343,8 +359,8 @@ static void a_page_has_bounds_of_items_and_of_bytes(void **state)
     }
     static const size_t limits[] = {0, LK_KV_PAGE_ITEMS_MAX + 1};
     for (size_t i = 0; i < 2; i++) {
-        assert_int_equal(lk_kv_scan(f->kv, LK_LITERAL("big/"), (lk_bytes){0}, limits[i], &f->arena, &p.items, &p.count,
-                             &p.next, &f->err),
+        assert_int_equal(lk_kv_scan(f->kv, LK_LITERAL("big/"), (lk_bytes){0}, limits[i], &f->arena, &p.items,
+                             &p.count, &p.next, &f->err),
             LK_E_INVALID_REQUEST);
     }
     size_t seen = 0, pages = 0;
@@ -437,20 +453,21 @@ static void racing_writers_lose_no_update(void **state)
     assert_true(holds(f, "counter", lk_arena_format(&f->arena, "%d", 3 * TURNS).data));
 }
 
-#define CONTRACT(open)                                                                                  \
-    cmocka_unit_test_setup_teardown(a_condition_decides_and_a_miss_changes_nothing, open, close_body),   \
-    cmocka_unit_test_setup_teardown(an_empty_value_is_not_absence_and_nuls_are_bytes, open, close_body), \
-    cmocka_unit_test_setup_teardown(several_changes_land_together_or_not_at_all, open, close_body),      \
-    cmocka_unit_test_setup_teardown(a_guard_must_hold_exactly, open, close_body),                        \
-    cmocka_unit_test_setup_teardown(a_signal_is_written_whatever_it_held, open, close_body),             \
-    cmocka_unit_test_setup_teardown(keys_and_values_have_bounds, open, close_body),                      \
-    cmocka_unit_test_setup_teardown(pages_give_every_key_once_in_order, open, close_body),               \
-    cmocka_unit_test_setup_teardown(keys_deleted_between_pages_skip_and_repeat_nothing, open, close_body), \
-    cmocka_unit_test_setup_teardown(keys_added_behind_the_cursor_appear_later_only, open, close_body),   \
-    cmocka_unit_test_setup_teardown(a_cursor_of_another_scan_is_refused, open, close_body),              \
-    cmocka_unit_test_setup_teardown(a_page_has_bounds_of_items_and_of_bytes, open, close_body),          \
-    cmocka_unit_test_setup_teardown(a_write_that_names_a_key_twice_is_a_mistake, open, close_body),      \
-    cmocka_unit_test_setup_teardown(racing_writers_lose_no_update, open, close_body)
+#define CONTRACT(open)                                                                                       \
+    cmocka_unit_test_setup_teardown(a_condition_decides_and_a_miss_changes_nothing, open, close_body),       \
+        cmocka_unit_test_setup_teardown(an_empty_value_is_not_absence_and_nuls_are_bytes, open, close_body), \
+        cmocka_unit_test_setup_teardown(several_changes_land_together_or_not_at_all, open, close_body),      \
+        cmocka_unit_test_setup_teardown(a_guard_must_hold_exactly, open, close_body),                        \
+        cmocka_unit_test_setup_teardown(a_signal_is_written_whatever_it_held, open, close_body),             \
+        cmocka_unit_test_setup_teardown(keys_and_values_have_bounds, open, close_body),                      \
+        cmocka_unit_test_setup_teardown(pages_give_every_key_once_in_order, open, close_body),               \
+        cmocka_unit_test_setup_teardown(                                                                     \
+            keys_deleted_between_pages_skip_and_repeat_nothing, open, close_body),                           \
+        cmocka_unit_test_setup_teardown(keys_added_behind_the_cursor_appear_later_only, open, close_body),   \
+        cmocka_unit_test_setup_teardown(a_cursor_of_another_scan_is_refused, open, close_body),              \
+        cmocka_unit_test_setup_teardown(a_page_has_bounds_of_items_and_of_bytes, open, close_body),          \
+        cmocka_unit_test_setup_teardown(a_write_that_names_a_key_twice_is_a_mistake, open, close_body),      \
+        cmocka_unit_test_setup_teardown(racing_writers_lose_no_update, open, close_body)
 
 int main(void)
 {

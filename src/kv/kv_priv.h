@@ -15,6 +15,7 @@ bool lk_kv_change_holds(const lk_kv_change *change, bool found, lk_bytes present
 lk_bytes lk_kv_cursor_make(lk_bytes prefix, lk_bytes last_key, lk_arena *arena);
 
 /* Checks prefix, limit and cursor of a scan; *last is the key to resume after (empty: from the start). */
-LK_MUST_CHECK lk_rc lk_kv_scan_check(lk_bytes prefix, lk_bytes cursor, size_t limit, lk_bytes *last, lk_err *err);
+LK_MUST_CHECK lk_rc lk_kv_scan_check(
+    lk_bytes prefix, lk_bytes cursor, size_t limit, lk_bytes *last, lk_err *err);
 
 #endif

@@ -49,11 +49,11 @@ struct local_kv {
 static lk_rc fail(struct local_kv *self, char *message, const char *doing, lk_err *err)
 {
     bool  lock = strstr(message, "While lock file") != NULL || strstr(message, "lock hold by") != NULL;
-    lk_rc rc = lock                                                   ? LK_E_LOCKED
-               : strstr(message, "No space left on device") != NULL   ? LK_E_STORE_FULL
-               : strstr(message, "Disk quota exceeded") != NULL       ? LK_E_STORE_FULL
-               : strncmp(message, "Corruption", 10) == 0              ? LK_E_CORRUPT_RECORD
-                                                                      : LK_E_KV_UNAVAILABLE;
+    lk_rc rc = lock                                                 ? LK_E_LOCKED
+               : strstr(message, "No space left on device") != NULL ? LK_E_STORE_FULL
+               : strstr(message, "Disk quota exceeded") != NULL     ? LK_E_STORE_FULL
+               : strncmp(message, "Corruption", 10) == 0            ? LK_E_CORRUPT_RECORD
+                                                                    : LK_E_KV_UNAVAILABLE;
     rc = lk_fail(err, rc, "%s %s: %s", doing, self->directory, message);
     rocksdb_free(message);
     return rc;
@@ -194,7 +194,8 @@ static lk_rc start_reading(struct local_kv *self, lk_err *err)
 
 /* -- reading -- */
 
-static lk_rc read_key(struct local_kv *self, lk_bytes key, rocksdb_pinnableslice_t **slice, lk_bytes *value, lk_err *err)
+static lk_rc read_key(
+    struct local_kv *self, lk_bytes key, rocksdb_pinnableslice_t **slice, lk_bytes *value, lk_err *err)
 {
     char *message = NULL;
     *slice = rocksdb_get_pinned(self->db, self->read_options, key.data, key.size, &message);
@@ -242,7 +243,8 @@ static bool matches(rocksdb_iterator_t *at, lk_bytes prefix)
     return rocksdb_iter_valid(at) && lk_bytes_starts(key_of(at), prefix);
 }
 
-static void collect(rocksdb_iterator_t *at, lk_bytes prefix, size_t limit, lk_arena *arena, lk_buf *page, lk_bytes *next)
+static void collect(
+    rocksdb_iterator_t *at, lk_bytes prefix, size_t limit, lk_arena *arena, lk_buf *page, lk_bytes *next)
 {
     size_t     size = 0;
     lk_kv_item item = {0};
@@ -254,7 +256,8 @@ static void collect(rocksdb_iterator_t *at, lk_bytes prefix, size_t limit, lk_ar
         size += item.key.size + item.value.size;
         rocksdb_iter_next(at);
     }
-    *next = item.key.size > 0 && matches(at, prefix) ? lk_kv_cursor_make(prefix, item.key, arena) : (lk_bytes){0};
+    *next =
+        item.key.size > 0 && matches(at, prefix) ? lk_kv_cursor_make(prefix, item.key, arena) : (lk_bytes){0};
 }
 
 static void seek(rocksdb_iterator_t *at, lk_bytes prefix, lk_bytes last)

@@ -12,8 +12,12 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <sched.h>
+#include <setjmp.h>
 #include <signal.h>
+#include <stdarg.h>
 #include <stdatomic.h>
+#include <stddef.h>
+#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/mount.h>
@@ -21,10 +25,6 @@
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 
 #include <cmocka.h>
 
@@ -292,7 +292,8 @@ static void write_ten(void)
     lk_err err = {0};
     lk_kv *kv = open_kv();
     for (int i = 0; i < 10; i++) {
-        assert_int_equal(put(kv, (char[]){'k', (char)('0' + i), '\0'}, "a value of some length", &err), LK_OK);
+        assert_int_equal(
+            put(kv, (char[]){'k', (char)('0' + i), '\0'}, "a value of some length", &err), LK_OK);
     }
     lk_kv_close(kv);
 }
@@ -343,12 +344,12 @@ static lk_rc write_file(const char *path, size_t size_max)
     return rc;
 }
 
-#define CHECK(condition)                                                                                      \
-    do {                                                                                                      \
-        if (!(condition)) {                                                                                   \
-            print_error("line %d: %s\n", __LINE__, #condition);                                               \
-            return 1;                                                                                         \
-        }                                                                                                     \
+#define CHECK(condition)                                        \
+    do {                                                        \
+        if (!(condition)) {                                     \
+            print_error("line %d: %s\n", __LINE__, #condition); \
+            return 1;                                           \
+        }                                                       \
     } while (0)
 
 /* Role: a disk of its own that fills up. Returns 0 when everything was told and nothing lost. */
@@ -429,7 +430,8 @@ static void a_path_through_a_file_is_told(void **state)
     lk_kv   *kv = NULL;
     lk_bytes file = lk_arena_format(&arena, "%s/file", root);
     assert_int_equal(lk_file_replace(file.data, LK_LITERAL("x"), 0600, &err), LK_OK);
-    assert_int_equal(lk_kv_local_open(&kv, lk_arena_format(&arena, "%s/meta", file.data).data, true, &err), LK_E_IO);
+    assert_int_equal(
+        lk_kv_local_open(&kv, lk_arena_format(&arena, "%s/meta", file.data).data, true, &err), LK_E_IO);
     assert_string_equal(err.detail, "Not a directory");
     lk_arena_close(&arena);
 }
@@ -463,7 +465,8 @@ int main(int argc, char **argv)
         cmocka_unit_test_setup_teardown(each_write_is_synced_unless_that_was_given_up, set_up, tear_down),
         cmocka_unit_test_setup_teardown(one_process_owns_the_directory, set_up, tear_down),
         cmocka_unit_test_setup_teardown(acknowledged_writes_survive_kill_9, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(a_failed_sync_is_a_maybe_and_the_next_write_starts_clean, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(
+            a_failed_sync_is_a_maybe_and_the_next_write_starts_clean, set_up, tear_down),
         cmocka_unit_test_setup_teardown(a_disk_that_keeps_failing_keeps_being_told, set_up, tear_down),
         cmocka_unit_test_setup_teardown(damage_inside_the_log_is_refused_not_skipped, set_up, tear_down),
         cmocka_unit_test_setup_teardown(a_record_torn_at_the_end_was_never_acknowledged, set_up, tear_down),

@@ -45,7 +45,8 @@ lk_rc lk_tenant_check(lk_bytes tenant, lk_err *err)
         return LK_OK;
     }
     return lk_refuse(err, LK_E_INVALID_IDENTIFIER,
-        "a tenant is 1 to %d of A-Z a-z 0-9 _ -, and begins and ends with a letter or digit", TENANT_BYTES_MAX);
+        "a tenant is 1 to %d of A-Z a-z 0-9 _ -, and begins and ends with a letter or digit",
+        TENANT_BYTES_MAX);
 }
 
 lk_rc lk_table_ref_check(lk_table_ref table, lk_err *err)
@@ -95,5 +96,6 @@ lk_rc lk_payload_digest_check(lk_bytes text, lk_err *err)
         good = (c >= '0' && c <= '9') || (c >= 'a' && c <= 'f');
     }
     return good ? LK_OK
-                : lk_refuse(err, LK_E_INVALID_REQUEST, "a payload digest is %d lower-case hex digits", DIGEST_DIGITS);
+                : lk_refuse(err, LK_E_INVALID_REQUEST, "a payload digest is %d lower-case hex digits",
+                      DIGEST_DIGITS);
 }

@@ -14,13 +14,14 @@ typedef struct lk_table_ref {
     lk_bytes ns, name; /* borrowed */
 } lk_table_ref;
 
-LK_MUST_CHECK lk_rc lk_namespace_check(lk_bytes ns, lk_err *err);  /* LK_E_INVALID_IDENTIFIER, with the rule as detail */
+LK_MUST_CHECK lk_rc lk_namespace_check(
+    lk_bytes ns, lk_err *err); /* LK_E_INVALID_IDENTIFIER, with the rule as detail */
 LK_MUST_CHECK lk_rc lk_table_name_check(lk_bytes name, lk_err *err);
 LK_MUST_CHECK lk_rc lk_tenant_check(lk_bytes tenant, lk_err *err);
 LK_MUST_CHECK lk_rc lk_table_ref_check(lk_table_ref table, lk_err *err);
 /* "ns.table" -> both parts, borrowed from text. */
 LK_MUST_CHECK lk_rc lk_table_ref_parse(lk_bytes text, lk_table_ref *out, lk_err *err);
-int lk_table_ref_compare(lk_table_ref a, lk_table_ref b);
+int                 lk_table_ref_compare(lk_table_ref a, lk_table_ref b);
 
 /* Canonical lower-case text in the arena; LK_E_INVALID_REQUEST unless a v7 UUID. */
 LK_MUST_CHECK lk_rc lk_operation_id_parse(lk_bytes text, lk_arena *arena, lk_bytes *out, lk_err *err);

@@ -123,7 +123,8 @@ static void set_grants(lk_principals *self, lk_principal *principal, lk_json_tex
     principal->namespaces = lk_arena_take(&self->arena, grants.count * sizeof grants.items[0]);
     for (size_t i = 0; i < grants.count; i++) {
         if (i == 0 || !lk_bytes_equal(grants.items[i], grants.items[i - 1])) {
-            principal->namespaces[principal->namespace_count++] = lk_arena_copy(&self->arena, grants.items[i]);
+            principal->namespaces[principal->namespace_count++] =
+                lk_arena_copy(&self->arena, grants.items[i]);
         }
     }
 }
@@ -133,7 +134,8 @@ static lk_rc refuse(lk_err *err, size_t at, const char *rule)
     return lk_refuse(err, LK_E_INVALID_CONFIG, "principals file: binding %zu %s", at, rule);
 }
 
-static lk_rc check_binding(lk_bytes token, lk_bytes role, lk_json_texts grants, lk_principal *out, size_t at, lk_err *err)
+static lk_rc check_binding(
+    lk_bytes token, lk_bytes role, lk_json_texts grants, lk_principal *out, size_t at, lk_err *err)
 {
     lk_err ignored = {0};
     if (!token_is_legal(token)) {
@@ -153,7 +155,8 @@ static lk_rc check_binding(lk_bytes token, lk_bytes role, lk_json_texts grants, 
             return refuse(err, at, "grants an invalid namespace");
         }
     }
-    return out->role == LK_ROLE_USER && grants.count == 0 ? refuse(err, at, "is a user without namespaces") : LK_OK;
+    return out->role == LK_ROLE_USER && grants.count == 0 ? refuse(err, at, "is a user without namespaces")
+                                                          : LK_OK;
 }
 
 static lk_rc parse_binding(
@@ -225,7 +228,8 @@ static lk_rc load_principals(lk_principals *self, const char *path, lk_err *err)
 static void set_only(lk_principals *self, const char *id, const char *tenant)
 {
     self->bindings = lk_arena_take(&self->arena, sizeof self->bindings[0]);
-    self->bindings[0].principal = (lk_principal){.id = lk_bytes_of(id), .tenant = lk_bytes_of(tenant), .role = LK_ROLE_ADMIN};
+    self->bindings[0].principal =
+        (lk_principal){.id = lk_bytes_of(id), .tenant = lk_bytes_of(tenant), .role = LK_ROLE_ADMIN};
     self->count = 1;
 }
 
@@ -233,7 +237,8 @@ static lk_rc load_token(lk_principals *self, const char *path, lk_err *err)
 {
     lk_buf text = {0};
     lk_rc  rc = read_secret_file(path, true, &text, err);
-    while (rc == LK_OK && text.size > 0 && (text.data[text.size - 1] == '\n' || text.data[text.size - 1] == '\r')) {
+    while (rc == LK_OK && text.size > 0 &&
+           (text.data[text.size - 1] == '\n' || text.data[text.size - 1] == '\r')) {
         text.size--;
     }
     if (rc == LK_OK && !token_is_legal(lk_buf_view(&text))) {
@@ -248,7 +253,8 @@ static lk_rc load_token(lk_principals *self, const char *path, lk_err *err)
     return rc;
 }
 
-lk_rc lk_principals_load(lk_principals **out, const char *token_file, const char *principals_file, lk_err *err)
+lk_rc lk_principals_load(
+    lk_principals **out, const char *token_file, const char *principals_file, lk_err *err)
 {
     if (token_file != NULL && principals_file != NULL) {
         return lk_refuse(err, LK_E_INVALID_CONFIG, "a token file and a principals file exclude each other");
@@ -297,7 +303,7 @@ const lk_principal *lk_principals_find(const lk_principals *principals, lk_bytes
     lk_sha256_of(token, digest);
     for (size_t i = 0; i < principals->count; i++) { /* all of them: the time tells nothing */
         const struct binding *binding = &principals->bindings[i];
-        lk_bytes theirs = {(const char *)binding->digest, sizeof binding->digest};
+        lk_bytes              theirs = {(const char *)binding->digest, sizeof binding->digest};
         if (lk_equal_constant_time(theirs, (lk_bytes){(const char *)digest, sizeof digest})) {
             found = &binding->principal;
         }
