@@ -40,7 +40,7 @@ static int write_timestamp(flatcc_builder_t *b, const lk_type *type)
     ok(ns(Field_type_Timestamp_start(b)));
     ok(ns(Timestamp_unit_add(b, (int16_t)type->unit)));
     if (type->zone.size > 0) {
-        ok(ns(Timestamp_timezone_create_strn(b, type->zone.data, type->zone.size)));
+        ok(ns(Timestamp_timezone_create(b, type->zone.data, type->zone.size)));
     }
     return ns(Field_type_Timestamp_end(b));
 }
@@ -94,8 +94,8 @@ static lk_rc write_field(writing *w, const struct ArrowSchema *schema, lk_err *e
 
 static void write_pair(flatcc_builder_t *b, struct ArrowStringView key, struct ArrowStringView value)
 {
-    ok(ns(KeyValue_key_create_strn(b, key.data, (size_t)key.size_bytes)));
-    ok(ns(KeyValue_value_create_strn(b, value.data, (size_t)value.size_bytes)));
+    ok(ns(KeyValue_key_create(b, key.data, (size_t)key.size_bytes)));
+    ok(ns(KeyValue_value_create(b, value.data, (size_t)value.size_bytes)));
 }
 
 /* Starts and ends one element of the metadata vector that is open in the builder. */
