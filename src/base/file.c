@@ -84,10 +84,12 @@ static char *parent_of(const char *path)
     return parent;
 }
 
+/* So that the name path is durable. A parent that may be used but not read cannot be synced by us. */
 static lk_rc sync_parent(const char *path, lk_err *err)
 {
     char *parent = parent_of(path);
-    lk_rc rc = lk_directory_sync(parent, err);
+    bool  allowed = access(parent, R_OK) == 0;
+    lk_rc rc = allowed ? lk_directory_sync(parent, err) : LK_OK;
     free(parent);
     return rc;
 }
@@ -133,13 +135,10 @@ static bool is_directory(const char *path)
     return stat(path, &status) == 0 && S_ISDIR(status.st_mode);
 }
 
-/* Makes one directory whose parent exists. */
+/* Makes one directory whose parent exists; whoever made it first may not have synced its name. */
 static lk_rc make_one(const char *path, unsigned mode, bool durable, lk_err *err)
 {
-    if (mkdir(path, mode) != 0) {
-        if (errno == EEXIST && is_directory(path)) {
-            return LK_OK;
-        }
+    if (mkdir(path, mode) != 0 && (errno != EEXIST || !is_directory(path))) {
         return lk_fail_errno(err, errno == EEXIST ? ENOTDIR : errno, "make directory", path);
     }
     return durable ? sync_parent(path, err) : LK_OK;
@@ -147,23 +146,22 @@ static lk_rc make_one(const char *path, unsigned mode, bool durable, lk_err *err
 
 static lk_rc make(const char *path, unsigned mode, bool durable, lk_err *err)
 {
-    if (is_directory(path)) {
-        return LK_OK;
+    lk_buf copy = {0};
+    lk_rc  rc = LK_OK;
+    lk_buf_append_text(&copy, path);
+    while (copy.size > 1 && copy.data[copy.size - 1] == '/') {
+        copy.data[--copy.size] = '\0';
     }
-    char *copy = strdup(path);
-    if (copy == NULL) {
-        abort();
-    }
-    lk_rc rc = LK_OK;
-    for (char *at = copy + 1; rc == LK_OK && *copy != '\0' && *at != '\0'; at++) {
-        if (*at == '/') {
-            *at = '\0';
-            rc = is_directory(copy) ? LK_OK : make_one(copy, mode, durable, err);
-            *at = '/';
+    bool exists = is_directory(copy.data);
+    for (size_t at = 1; rc == LK_OK && !exists && at < copy.size; at++) {
+        if (copy.data[at] == '/') {
+            copy.data[at] = '\0';
+            rc = is_directory(copy.data) ? LK_OK : make_one(copy.data, mode, durable, err);
+            copy.data[at] = '/';
         }
     }
-    rc = rc == LK_OK ? make_one(path, mode, durable, err) : rc;
-    free(copy);
+    rc = rc == LK_OK ? make_one(copy.data, mode, durable, err) : rc;
+    lk_buf_deinit(&copy);
     return rc;
 }
 
@@ -183,7 +181,8 @@ lk_rc lk_directory_sync(const char *path, lk_err *err)
     if (fd < 0) {
         return lk_fail_errno(err, errno, "open directory", path);
     }
-    lk_rc rc = fsync(fd) == 0 ? LK_OK : lk_fail_errno(err, errno, "sync directory", path);
+    bool  done = fsync(fd) == 0 || errno == EINVAL; /* this file system has nothing to sync */
+    lk_rc rc = done ? LK_OK : lk_fail_errno(err, errno, "sync directory", path);
     (void)close(fd);
     return rc;
 }

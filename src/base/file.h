@@ -20,12 +20,12 @@ LK_MUST_CHECK lk_rc lk_file_read_all(int fd, const char *path, size_t size_max, 
 LK_MUST_CHECK lk_rc lk_file_write_all(int fd, const char *path, lk_bytes bytes, lk_err *err);
 /* Temp file beside it, write, fsync, rename, fsync the directory. */
 LK_MUST_CHECK lk_rc lk_file_replace(const char *path, lk_bytes bytes, unsigned mode, lk_err *err);
-LK_MUST_CHECK lk_rc lk_directory_make(
-    const char *path, unsigned mode, lk_err *err); /* and parents, fsynced */
-LK_MUST_CHECK lk_rc lk_directory_make_volatile(
-    const char *path, unsigned mode, lk_err *err); /* the same, unsynced */
+/* And its parents. The name of each that was made, and of path even when it existed, is synced. */
+LK_MUST_CHECK lk_rc lk_directory_make(const char *path, unsigned mode, lk_err *err);
+/* The same without a sync. */
+LK_MUST_CHECK lk_rc lk_directory_make_volatile(const char *path, unsigned mode, lk_err *err);
 LK_MUST_CHECK lk_rc lk_directory_sync(const char *path, lk_err *err);
-LK_MUST_CHECK lk_rc lk_directory_remove(
-    const char *path, lk_err *err); /* recursive; absent is LK_OK; no symlink is followed */
+/* With all in it; absent is LK_OK; no symbolic link is followed. */
+LK_MUST_CHECK lk_rc lk_directory_remove(const char *path, lk_err *err);
 
 #endif

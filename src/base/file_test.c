@@ -1,4 +1,5 @@
-/* file_test.c - whole reads, replacing, making and removing directories, and how failures are told. */
+/* file_test.c - whole reads, replacing, making and removing directories, and how failures are told.
+ * fsync is defined here, before the C library's, to see what is synced. */
 #include "base/file.h"
 
 #include <errno.h>
@@ -6,6 +7,7 @@
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -13,6 +15,18 @@
 #include <cmocka.h>
 
 static char root[64];
+static char synced[8][128];
+static int  sync_count;
+
+int fsync(int fd)
+{
+    char link[64];
+    (void)snprintf(link, sizeof link, "/proc/self/fd/%d", fd);
+    assert_in_range(sync_count, 0, 7);
+    ssize_t size = readlink(link, synced[sync_count], sizeof synced[0] - 1);
+    synced[sync_count++][size < 0 ? 0 : size] = '\0';
+    return 0;
+}
 
 static const char *at(lk_arena *arena, const char *name)
 {
@@ -21,7 +35,8 @@ static const char *at(lk_arena *arena, const char *name)
 
 static int set_up(void **state)
 {
-    memcpy(root, "/tmp/lk-file-XXXXXX", 20);
+    (void)snprintf(root, sizeof root, "/tmp/lk-file-XXXXXX");
+    sync_count = 0;
     return mkdtemp(root) == NULL;
 }
 
@@ -91,6 +106,33 @@ static void directories_are_made_with_their_parents(void **state)
     lk_arena_close(&arena);
 }
 
+static void the_name_of_a_made_directory_is_synced(void **state)
+{
+    lk_arena arena = {0};
+    lk_err   err = {0};
+    assert_int_equal(lk_directory_make(at(&arena, "a/b"), 0700, &err), LK_OK);
+    assert_int_equal(sync_count, 2);
+    assert_string_equal(synced[0], root);
+    assert_string_equal(synced[1], at(&arena, "a"));
+    assert_int_equal(lk_directory_make(at(&arena, "a/b/"), 0700, &err), LK_OK); /* its maker may have died */
+    assert_int_equal(sync_count, 3);
+    assert_string_equal(synced[2], at(&arena, "a"));
+    assert_int_equal(lk_directory_make_volatile(at(&arena, "c/d"), 0700, &err), LK_OK);
+    assert_int_equal(sync_count, 3);
+    lk_arena_close(&arena);
+}
+
+static void a_file_is_replaced_durably(void **state)
+{
+    lk_arena arena = {0};
+    lk_err   err = {0};
+    assert_int_equal(lk_file_replace(at(&arena, "f"), LK_LITERAL("x"), 0600, &err), LK_OK);
+    assert_int_equal(sync_count, 2);
+    assert_non_null(strstr(synced[0], "/f.tmp-")); /* the bytes, before they have the name */
+    assert_string_equal(synced[1], root);
+    lk_arena_close(&arena);
+}
+
 static void removing_a_tree_does_not_follow_links(void **state)
 {
     lk_arena arena = {0};
@@ -119,6 +161,8 @@ int main(void)
         cmocka_unit_test_setup_teardown(a_read_beyond_the_limit_or_of_nothing_is_refused, set_up, tear_down),
         cmocka_unit_test(errno_decides_the_error),
         cmocka_unit_test_setup_teardown(directories_are_made_with_their_parents, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(the_name_of_a_made_directory_is_synced, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(a_file_is_replaced_durably, set_up, tear_down),
         cmocka_unit_test_setup_teardown(removing_a_tree_does_not_follow_links, set_up, tear_down),
     };
     return cmocka_run_group_tests_name("file", tests, NULL, NULL);
