@@ -19,6 +19,7 @@
 #include "base/bytes.h"
 #include "base/err.h"
 #include "io/store.h"
+#include "lance/buffer_pool.h"
 
 #include <nanoarrow/nanoarrow.h>
 
@@ -26,10 +27,10 @@ typedef struct lk_file_reader lk_file_reader;
 
 /* Opens `key`. size_bytes: what the manifest says (0: unknown; a difference is LK_E_CORRUPT_FILE). The budget
  * (NULL: unlimited) is charged for what the file keeps and must outlive it. */
-LK_MUST_CHECK lk_rc lk_file_reader_open(
-    lk_store *store, lk_bytes key, uint64_t size_bytes, lk_budget *budget, lk_file_reader **out, lk_err *err);
+LK_MUST_CHECK lk_rc lk_file_reader_open(lk_store *store, lk_bytes key, uint64_t size_bytes, lk_budget *budget,
+    lk_file_reader **out, lk_err *err);
 lk_file_reader *lk_file_reader_ref(lk_file_reader *file);
-void     lk_file_reader_unref(lk_file_reader *file); /* accepts NULL */
+void            lk_file_reader_unref(lk_file_reader *file); /* accepts NULL */
 
 uint64_t lk_file_reader_rows(const lk_file_reader *file);
 unsigned lk_file_reader_major(const lk_file_reader *file); /* as the footer says: 2.0 files say 0.3 */
@@ -54,14 +55,12 @@ struct lk_field_source {
     size_t                    child_count;
 };
 
-struct lk_buffer_pool;
-
 /*
  * Decodes the rows of the ranges (ascending, apart, inside the file) one after the other into one array of
  * source->field's type. Reads only the chunks that hold them. Buffers are 64-byte aligned, come from the pool
- * (NULL: plain memory) and are charged to the file's budget until the array is released.
+ * and are charged to its budget until the array is released.
  */
 LK_MUST_CHECK lk_rc lk_file_decode(const lk_field_source *source, const lk_row_range *ranges, size_t range_count,
-    struct lk_buffer_pool *pool, struct ArrowArray *out, lk_err *err);
+    lk_buffer_pool *pool, struct ArrowArray *out, lk_err *err);
 
 #endif

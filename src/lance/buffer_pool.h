@@ -1,0 +1,36 @@
+#ifndef LK_LANCE_BUFFER_POOL_H
+#define LK_LANCE_BUFFER_POOL_H
+/*
+ * buffer_pool.h - 64-byte aligned buffers that a scan uses again and again: fresh pages from the kernel cost
+ * more than decoding into them does.
+ *
+ * Invariants: every buffer, idle ones included, is charged to the pool's budget; a pool keeps at most
+ * LK_POOL_IDLE_BYTES_MAX idle and gives them up when its budget is short. It lives until its last buffer comes
+ * back, so buffers may outlive the scan, but never the budget. Threads: shared, by its mutex (rank LEAF).
+ */
+#include "base/budget.h"
+
+#include <stdint.h>
+
+enum { LK_POOL_IDLE_BYTES_MAX = 64 * 1024 * 1024 };
+
+typedef struct lk_buffer_pool lk_buffer_pool;
+
+typedef struct lk_buffer {
+    uint8_t        *data;     /* NULL: no buffer */
+    size_t          capacity; /* at least what was asked for */
+    lk_buffer_pool *pool;
+} lk_buffer;
+
+lk_buffer_pool *lk_buffer_pool_new(lk_budget *budget); /* NULL: unlimited */
+/* Ends the scan's hold: idle buffers go now, the others as they come back. Accepts NULL. */
+void            lk_buffer_pool_close(lk_buffer_pool *pool);
+
+/* LK_E_LIMIT when the budget is out. The bytes are whatever they were. */
+LK_MUST_CHECK lk_rc lk_buffer_take(lk_buffer_pool *pool, size_t size, lk_buffer *out, lk_err *err);
+/* Makes room for `size`, keeping the first `used` bytes. */
+LK_MUST_CHECK lk_rc lk_buffer_grow(
+    lk_buffer_pool *pool, lk_buffer *buffer, size_t used, size_t size, lk_err *err);
+void lk_buffer_give(lk_buffer *buffer); /* accepts zero; clears *buffer */
+
+#endif

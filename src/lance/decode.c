@@ -1,0 +1,286 @@
+/*
+ * decode.c - rows of an Arrow field from the columns that hold it: pages in order, leaves side by side, structs
+ * around them.
+ *
+ * A struct's validity comes from the definition levels of one of its leaves; every leaf knows it. A struct
+ * without children has a column that says nothing: its rows are valid.
+ */
+#include "arrow/utf8.h"
+#include "lance/file_priv.h"
+
+#include <stdlib.h>
+
+/* What one lk_file_decode carries around. */
+typedef struct decoder {
+    const lk_row_range *ranges;
+    size_t              range_count;
+    uint64_t            rows;
+    lk_scratch          scratch;
+    lk_row_range       *local; /* the part of ranges inside a page, relative to it */
+} decoder;
+
+/* -- leaves ---------------------------------------------------------------------------------------- */
+static lk_rc levels_of(const lk_page_layout *layout, const lk_column *column, lk_thresholds *out, lk_err *err)
+{
+    unsigned level = 1;
+    if (layout->layer_count != column->parent_count + 1) {
+        return lk_fail(err, LK_E_CORRUPT_FILE, "a page of %zu layers for a column inside %zu structs",
+            layout->layer_count, column->parent_count);
+    }
+    *out = (lk_thresholds){.leaf = 1};
+    for (size_t layer = 0; layer < layout->layer_count; layer++) {
+        level += lk_layer_levels(layout->layers[layer]);
+        if (layer < column->parent_count) {
+            out->parents[layer] = (uint16_t)level;
+        }
+    }
+    out->max = (uint16_t)(level - 1);
+    return LK_OK;
+}
+
+static lk_rc page_rows(const lk_page_rows *rows, lk_err *err)
+{
+    switch (rows->page->layout.kind) {
+    case LK_PAGE_MINIBLOCK: return lk_miniblock_rows(rows, err);
+    case LK_PAGE_FULLZIP: return lk_fullzip_rows(rows, err);
+    case LK_PAGE_CONSTANT: return lk_constant_rows(rows, err);
+    case LK_PAGE_BLOB:
+    default: break;
+    }
+    return lk_fail(err, LK_E_UNSUPPORTED_FORMAT, "page layout %d", (int)rows->page->layout.kind);
+}
+
+/* The parts of the ranges inside a page; *next: the first range that goes on behind it. */
+static size_t cut_ranges(decoder *self, const lk_page_meta *page, size_t *next)
+{
+    uint64_t end = page->first_row + page->rows;
+    size_t   count = 0;
+    while (*next < self->range_count && self->ranges[*next].start < end) {
+        const lk_row_range *range = &self->ranges[*next];
+        uint64_t            stop = range->start + range->count;
+        uint64_t            from = range->start > page->first_row ? range->start : page->first_row;
+        if (stop > page->first_row) {
+            self->local[count++] = (lk_row_range){from - page->first_row, (stop < end ? stop : end) - from};
+        }
+        if (stop > end) {
+            break;
+        }
+        (*next)++;
+    }
+    return count;
+}
+
+static lk_rc decode_page(decoder *self, lk_file_reader *file, lk_file_column_state *state, size_t index,
+    size_t range_count, lk_column *column, lk_err *err)
+{
+    lk_page_rows rows = {.file = file, .ranges = self->local, .range_count = range_count, .column = column,
+        .scratch = &self->scratch};
+    lk_rc rc = lk_file_page(file, state, index, &self->scratch, &rows.page, err);
+    if (rc == LK_OK) {
+        rc = levels_of(&rows.page->layout, column, &rows.thresholds, err);
+    }
+    if (rc == LK_OK) {
+        rc = page_rows(&rows, err);
+    }
+    if (rc != LK_OK) {
+        lk_context(err, "column %s, page %zu of %.*s", column->field->name == NULL ? "" : column->field->name, index,
+            LK_FMT(file->key));
+    }
+    return rc;
+}
+
+/* The first page that ends behind `row`. */
+static size_t find_page(const lk_column_meta *meta, uint64_t row)
+{
+    size_t low = 0, high = meta->page_count;
+    while (low < high) {
+        size_t middle = low + (high - low) / 2;
+        if (meta->pages[middle].first_row + meta->pages[middle].rows <= row) {
+            low = middle + 1;
+        } else {
+            high = middle;
+        }
+    }
+    return low;
+}
+
+static lk_rc decode_column(decoder *self, const lk_field_source *source, lk_column *column, lk_err *err)
+{
+    lk_file_column_state *state = NULL;
+    size_t                next = 0;
+    lk_rc                 rc = lk_file_column(source->file, source->column, &state, err);
+    if (rc != LK_OK || self->range_count == 0) {
+        return rc;
+    }
+    size_t page = find_page(&state->meta, self->ranges[0].start);
+    for (; rc == LK_OK && page < state->meta.page_count && next < self->range_count; page++) {
+        size_t count = cut_ranges(self, &state->meta.pages[page], &next);
+        if (count > 0) {
+            rc = decode_page(self, source->file, state, page, count, column, err);
+        }
+    }
+    if (rc == LK_OK && column->rows != self->rows) {
+        rc = lk_fail(err, LK_E_CORRUPT_FILE, "%.*s: rows beyond its pages", LK_FMT(source->file->key));
+    }
+    return rc;
+}
+
+/* UTF-8 as a whole, and no value may begin inside a character. */
+static lk_rc check_text(const lk_column *column, lk_err *err)
+{
+    bool text = column->type.id == LK_TYPE_UTF8 || column->type.id == LK_TYPE_LARGE_UTF8;
+    if (!text || column->data_size == 0 || lk_ascii_only(column->data.data, column->data_size)) {
+        return LK_OK;
+    }
+    bool good = lk_utf8_valid(column->data.data, column->data_size);
+    for (uint64_t row = 0; good && row < column->rows; row++) {
+        uint64_t offset = 0;
+        memcpy(&offset, column->values.data + row * column->offset_bytes, column->offset_bytes);
+        good = offset == column->data_size || (column->data.data[offset] & 0xc0) != 0x80;
+    }
+    return good ? LK_OK : lk_fail(err, LK_E_CORRUPT_FILE, "text that is not UTF-8");
+}
+
+static lk_rc decode_leaf(decoder *self, const lk_field_source *source, lk_validity *parents, size_t parent_count,
+    struct ArrowArray *out, lk_err *err)
+{
+    lk_column     column = {0};
+    lk_thresholds none = {.leaf = 1};
+    for (size_t parent = 0; parent < parent_count; parent++) {
+        none.parents[parent] = UINT16_MAX; /* a leaf that is missing says nothing of its structs */
+    }
+    lk_rc rc = lk_column_init(&column, source->field, self->rows, self->scratch.pool, parents, parent_count, err);
+    if (rc == LK_OK && source->file != NULL) {
+        rc = decode_column(self, source, &column, err);
+    } else if (rc == LK_OK) {
+        rc = lk_column_nulls(&column, self->rows, 1, &none, err);
+    }
+    if (rc == LK_OK) {
+        rc = check_text(&column, err);
+    }
+    if (rc == LK_OK) {
+        lk_column_finish(&column, out);
+    }
+    lk_column_deinit(&column);
+    return rc;
+}
+
+/* -- fields ---------------------------------------------------------------------------------------- */
+static lk_rc decode_field(decoder *self, const lk_field_source *source, lk_validity *parents, size_t parent_count,
+    struct ArrowArray *out, lk_err *err);
+
+static bool is_struct(const lk_field_source *source)
+{
+    return strcmp(source->field->format, "+s") == 0;
+}
+
+/* Whether some leaf below lies in a file. */
+static bool present(const lk_field_source *source)
+{
+    if (!is_struct(source)) {
+        return source->file != NULL;
+    }
+    bool found = false;
+    for (size_t child = 0; !found && child < source->child_count; child++) {
+        found = present(&source->children[child]);
+    }
+    return found;
+}
+
+/* The child whose leaf tells which structs are null. */
+static size_t teller(const lk_field_source *source)
+{
+    size_t child = 0;
+    while (child < source->child_count && !present(&source->children[child])) {
+        child++;
+    }
+    return child;
+}
+
+/* Decodes children into the struct's node; the telling child fills own[0] and the parents behind it. */
+static lk_rc decode_children(decoder *self, const lk_field_source *source, lk_validity *own, size_t own_count,
+    struct ArrowArray *out, lk_err *err)
+{
+    size_t       telling = teller(source);
+    lk_validity *ignored = calloc(own_count, sizeof *ignored);
+    LK_ASSERT(ignored != NULL);
+    lk_rc rc = LK_OK;
+    for (size_t child = 0; rc == LK_OK && child < source->child_count; child++) {
+        lk_validity *parents = child == telling ? own : ignored;
+        rc = decode_field(self, &source->children[child], parents, own_count, out->children[child], err);
+        for (size_t parent = 0; parent < own_count; parent++) {
+            lk_buffer_give(&ignored[parent].bits);
+        }
+        memset(ignored, 0, own_count * sizeof *ignored);
+    }
+    free(ignored);
+    return rc;
+}
+
+static lk_rc all_null(decoder *self, lk_validity *validity, lk_err *err)
+{
+    lk_buffer_give(&validity->bits);
+    lk_rc rc = lk_buffer_take(self->scratch.pool, self->rows / 8 + 8, &validity->bits, err);
+    if (rc == LK_OK) {
+        memset(validity->bits.data, 0, self->rows / 8 + 1);
+        validity->null_count = self->rows;
+    }
+    return rc;
+}
+
+static lk_rc decode_struct(decoder *self, const lk_field_source *source, lk_validity *parents,
+    size_t parent_count, struct ArrowArray *out, lk_err *err)
+{
+    lk_buffer    none = {0};
+    lk_validity *own = calloc(parent_count + 1, sizeof *own);
+    LK_ASSERT(own != NULL);
+    lk_column_node(out, self->rows, 0, &none, 1, source->child_count);
+    lk_rc rc = decode_children(self, source, own, parent_count + 1, out, err);
+    if (rc == LK_OK && source->file == NULL && !present(source)) {
+        rc = all_null(self, &own[0], err);
+    }
+    for (size_t parent = 0; rc == LK_OK && parent < parent_count; parent++) {
+        lk_buffer_give(&parents[parent].bits);
+        parents[parent] = own[parent + 1];
+        own[parent + 1] = (lk_validity){0};
+    }
+    if (rc == LK_OK) {
+        lk_column_set_validity(out, &own[0]);
+    }
+    for (size_t parent = 0; parent <= parent_count; parent++) {
+        lk_buffer_give(&own[parent].bits);
+    }
+    free(own);
+    return rc;
+}
+
+static lk_rc decode_field(decoder *self, const lk_field_source *source, lk_validity *parents, size_t parent_count,
+    struct ArrowArray *out, lk_err *err)
+{
+    if (parent_count >= LK_LAYERS_MAX) {
+        return lk_fail(err, LK_E_LIMIT, "structs nest more than %d deep", LK_LAYERS_MAX);
+    }
+    return is_struct(source) ? decode_struct(self, source, parents, parent_count, out, err)
+                             : decode_leaf(self, source, parents, parent_count, out, err);
+}
+
+lk_rc lk_file_decode(const lk_field_source *source, const lk_row_range *ranges, size_t range_count,
+    lk_buffer_pool *pool, struct ArrowArray *out, lk_err *err)
+{
+    decoder            self = {.ranges = ranges, .range_count = range_count, .scratch = {.pool = pool}};
+    struct ArrowArray  array = {0};
+    for (size_t index = 0; index < range_count; index++) {
+        self.rows += ranges[index].count;
+    }
+    self.local = malloc((range_count + 1) * sizeof *self.local);
+    LK_ASSERT(self.local != NULL);
+    lk_rc rc = decode_field(&self, source, NULL, 0, &array, err);
+    if (rc == LK_OK) {
+        *out = array;
+    } else if (array.release != NULL) {
+        array.release(&array);
+    }
+    lk_scratch_deinit(&self.scratch);
+    free(self.local);
+    return rc;
+}

@@ -1,0 +1,167 @@
+/*
+ * enc_dict.c - dictionary pages: every distinct value once, rows as indices.
+ * Null rows hold any index, also one past the end: indices are clamped, never believed.
+ */
+#include "lance/codec.h"
+
+enum { DICTIONARY_BYTES_MAX = 64 * 1024 * 1024 };
+
+/* -- reading the items ----------------------------------------------------------------------------- */
+static lk_rc damaged(lk_err *err)
+{
+    return lk_fail(err, LK_E_CORRUPT_FILE, "a dictionary is damaged");
+}
+
+/* u32 or u64: bits of an offset, where the bytes start, count + 1 offsets; then the bytes. */
+static lk_rc variable_items(lk_bytes block, uint64_t count, lk_arena *arena, lk_dictionary *out, lk_err *err)
+{
+    uint32_t width = block.size == 0 ? 0 : (uint8_t)block.data[0] / 8;
+    uint64_t start = 0, before = 0;
+    if ((width != 4 && width != 8) || block.size < 2U * width || count >= DICTIONARY_BYTES_MAX / 8) {
+        return damaged(err);
+    }
+    memcpy(&start, block.data + width, width);
+    if (start > block.size || start < 2U * width || (start - 2U * width) / width < count + 1) {
+        return damaged(err);
+    }
+    out->size = block.size - (size_t)start;
+    out->bytes = lk_arena_take(arena, out->size + 1);
+    memcpy(out->bytes, block.data + start, out->size);
+    out->offsets = lk_arena_take(arena, (size_t)(count + 1) * sizeof *out->offsets);
+    for (uint64_t item = 0; item <= count; item++) {
+        memcpy(&out->offsets[item], block.data + (2 + item) * width, width);
+        if (out->offsets[item] < before || out->offsets[item] > out->size) {
+            return damaged(err);
+        }
+        before = out->offsets[item];
+    }
+    return LK_OK;
+}
+
+static lk_rc fixed_items(const lk_encoding *encoding, lk_bytes block, lk_arena *arena, lk_scratch *scratch,
+    lk_dictionary *out, lk_err *err)
+{
+    uint32_t bits = lk_block_bits(encoding);
+    if (bits % 8 != 0 || bits == 0 || out->count > DICTIONARY_BYTES_MAX / (bits / 8)) {
+        return damaged(err);
+    }
+    out->width = bits / 8;
+    out->size = (size_t)out->count * out->width;
+    out->bytes = lk_arena_take(arena, out->size + 1);
+    return lk_block_words(encoding, block, out->count, bits, out->bytes, scratch, err);
+}
+
+static lk_rc unwrap(const lk_encoding *encoding, lk_bytes *block, lk_scratch *scratch, lk_err *err)
+{
+    size_t size = 0;
+    lk_rc  rc = lk_decompressed_size(encoding->scheme, *block, &size, err);
+    if (rc == LK_OK && size > DICTIONARY_BYTES_MAX) {
+        return damaged(err);
+    }
+    if (rc == LK_OK) {
+        rc = lk_buffer_grow(scratch->pool, &scratch->plain, 0, size, err);
+    }
+    if (rc == LK_OK) {
+        rc = lk_decompress(&scratch->zstd, encoding->scheme, *block, scratch->plain.data, size, err);
+    }
+    if (rc == LK_OK) {
+        *block = (lk_bytes){(const char *)scratch->plain.data, size};
+    }
+    return rc;
+}
+
+lk_rc lk_dictionary_read(const lk_encoding *encoding, lk_bytes block, uint64_t count, lk_arena *arena,
+    lk_scratch *scratch, lk_dictionary **out, lk_err *err)
+{
+    lk_dictionary *dictionary = lk_arena_take(arena, sizeof *dictionary);
+    dictionary->count = count;
+    *out = dictionary;
+    if (count == 0) {
+        return damaged(err);
+    }
+    if (encoding->kind == LK_ENCODING_GENERAL && encoding->values->kind == LK_ENCODING_VARIABLE) {
+        lk_rc rc = unwrap(encoding, &block, scratch, err);
+        return rc == LK_OK ? variable_items(block, count, arena, dictionary, err) : rc;
+    }
+    if (encoding->kind == LK_ENCODING_VARIABLE) {
+        return variable_items(block, count, arena, dictionary, err);
+    }
+    return fixed_items(encoding, block, arena, scratch, dictionary, err);
+}
+
+/* -- rows ------------------------------------------------------------------------------------------ */
+/* Index `at` of words of `width` bytes, clamped. */
+static inline uint64_t index_at(const uint8_t *words, uint32_t width, uint32_t at, uint64_t count)
+{
+    uint64_t index = 0;
+    memcpy(&index, words + (size_t)at * width, width);
+    return index < count ? index : count - 1;
+}
+
+static void gather_fixed(const lk_dictionary *dictionary, const uint8_t *words, uint32_t width, uint32_t count,
+    uint8_t *out)
+{
+    for (uint32_t at = 0; at < count; at++) {
+        uint64_t index = index_at(words, width, at, dictionary->count);
+        memcpy(out + (size_t)at * dictionary->width, dictionary->bytes + index * dictionary->width,
+            dictionary->width);
+    }
+}
+
+static lk_rc gather_variable(const lk_dictionary *dictionary, const uint8_t *words, uint32_t width,
+    uint32_t count, lk_column *column, lk_err *err)
+{
+    const uint64_t *offsets = dictionary->offsets;
+    uint64_t        bytes = 0;
+    for (uint32_t at = 0; at < count; at++) {
+        uint64_t index = index_at(words, width, at, dictionary->count);
+        bytes += offsets[index + 1] - offsets[index];
+    }
+    lk_rc rc = lk_column_reserve(column, bytes, err);
+    if (rc != LK_OK) {
+        return rc;
+    }
+    uint8_t *to = column->values.data + (column->rows + 1) * column->offset_bytes;
+    for (uint32_t at = 0; at < count; at++) {
+        uint64_t index = index_at(words, width, at, dictionary->count);
+        size_t   size = (size_t)(offsets[index + 1] - offsets[index]);
+        memcpy(column->data.data + column->data_size, dictionary->bytes + offsets[index], size);
+        column->data_size += size;
+        memcpy(to + (size_t)at * column->offset_bytes, &column->data_size, column->offset_bytes);
+    }
+    return LK_OK;
+}
+
+static lk_rc dictionary_append(const lk_codec *codec, const lk_chunk *chunk, uint32_t start, uint32_t count,
+    lk_column *column, lk_scratch *scratch, lk_err *err)
+{
+    const lk_dictionary *dictionary = codec->state;
+    const lk_codec      *inner = codec->inner;
+    uint32_t             width = inner->bits / 8;
+    size_t               room = ((size_t)chunk->values + 1024) * width;
+    lk_rc                rc = lk_buffer_grow(scratch->pool, &scratch->words, 0, room, err);
+    if (rc == LK_OK) {
+        rc = inner->words(inner, chunk, start, count, scratch->words.data, room, scratch, err);
+    }
+    if (rc != LK_OK) {
+        return rc;
+    }
+    if (dictionary->width > 0) {
+        gather_fixed(dictionary, scratch->words.data, width, count, lk_column_next(column));
+        return LK_OK;
+    }
+    return gather_variable(dictionary, scratch->words.data, width, count, column, err);
+}
+
+lk_rc lk_dictionary_codec(const lk_dictionary *dictionary, const lk_codec *indices, lk_arena *arena,
+    const lk_codec **out, lk_err *err)
+{
+    if (indices->words == NULL || indices->bits > 64) {
+        return lk_fail(err, LK_E_CORRUPT_FILE, "dictionary indices are not whole words");
+    }
+    lk_codec *codec = lk_arena_take(arena, sizeof *codec);
+    *codec = (lk_codec){.append = dictionary_append, .bits = dictionary->width * 8, .buffers = indices->buffers,
+        .inner = indices, .state = dictionary};
+    *out = codec;
+    return LK_OK;
+}

@@ -1,0 +1,97 @@
+#ifndef LK_LANCE_FILE_PRIV_H
+#define LK_LANCE_FILE_PRIV_H
+/*
+ * file_priv.h - what stands behind lk_file_reader, for the files that decode pages.
+ *
+ * Invariants:
+ *   1. columns[c], its pages[p] and stats go from NULL to a value once (compare-and-swap; the loser frees its
+ *      own) and stay until the file closes, so readers need no lock.
+ *   2. A page that loaded is consistent with itself: chunk and value starts ascend, end at the buffer's and the
+ *      page's ends, its buffers lie inside the file.
+ * Threads: shared.
+ */
+#include "lance/codec.h"
+#include "lance/file_read.h"
+#include "lance/stats.h"
+
+#include <stdatomic.h>
+
+enum {
+    LK_FILE_TAIL_BYTES = 64 * 1024,               /* read at open; a smaller file is kept whole */
+    LK_FILE_METADATA_BYTES_MAX = 256 * 1024 * 1024
+};
+
+/* A page made ready for decoding. */
+typedef struct lk_page {
+    const lk_page_meta *meta;
+    lk_page_layout      layout;
+    lk_arena            arena;
+    const lk_codec     *codec;        /* mini-block, and full-zip of fixed values */
+    size_t              chunk_count;  /* mini-block */
+    uint32_t           *chunk_starts; /* chunk_count + 1, in units of 8 bytes into buffer 1 */
+    uint32_t           *value_starts; /* chunk_count + 1 */
+    lk_fsst            *fsst;         /* full-zip FSST */
+    size_t              charged;
+} lk_page;
+
+typedef struct lk_file_column_state {
+    lk_arena           arena;
+    lk_column_meta     meta;
+    size_t             charged;
+    _Atomic(lk_page *) pages[];
+} lk_file_column_state;
+
+struct lk_file_reader {
+    atomic_uint      refs;
+    lk_store_reader *object;
+    lk_budget       *budget;
+    lk_arena         arena;
+    lk_bytes         key;
+    uint64_t         size, rows;
+    unsigned         major, minor;
+    uint8_t         *window; /* the bytes [window_start, size) */
+    uint64_t         window_start;
+    size_t           charged;
+    lk_bytes         schema;
+    size_t           column_count;
+    uint64_t         column_table;  /* position of (position, size) pairs: inside the window */
+    size_t           global_count;
+    uint64_t         global_table;
+    _Atomic(lk_stats *)              stats;
+    _Atomic(lk_file_column_state *) *columns;
+};
+
+/* Reads ranges of the file; those the window holds without I/O. A range outside is LK_E_CORRUPT_FILE. */
+LK_MUST_CHECK lk_rc lk_file_bytes(lk_file_reader *file, const lk_store_range *ranges, size_t count, lk_err *err);
+
+LK_MUST_CHECK lk_rc lk_file_column(lk_file_reader *file, size_t column, lk_file_column_state **out, lk_err *err);
+
+/* The page made ready, read if it is not yet. */
+LK_MUST_CHECK lk_rc lk_file_page(lk_file_reader *file, lk_file_column_state *column, size_t index,
+    lk_scratch *scratch, const lk_page **out, lk_err *err);
+
+void lk_page_free(lk_page *page);
+
+/* The zone statistics, read on first use; without any zone when the file has none that we can read. */
+const lk_stats *lk_file_stats(lk_file_reader *file);
+
+/* -- decoding: rows of one page, ranges relative to it, appended to the column ----------------------- */
+typedef struct lk_page_rows {
+    lk_file_reader     *file;
+    const lk_page      *page;
+    const lk_row_range *ranges; /* ascending, apart, inside the page */
+    size_t              range_count;
+    lk_column          *column;
+    lk_scratch         *scratch;
+    lk_thresholds       thresholds;
+} lk_page_rows;
+
+LK_MUST_CHECK lk_rc lk_miniblock_rows(const lk_page_rows *rows, lk_err *err);
+LK_MUST_CHECK lk_rc lk_fullzip_rows(const lk_page_rows *rows, lk_err *err);
+LK_MUST_CHECK lk_rc lk_constant_rows(const lk_page_rows *rows, lk_err *err);
+
+/* Prepares what the layout keeps (called once, when the page loads). */
+LK_MUST_CHECK lk_rc lk_miniblock_load(lk_file_reader *file, lk_page *page, lk_scratch *scratch, lk_err *err);
+LK_MUST_CHECK lk_rc lk_fullzip_load(lk_page *page, lk_err *err);
+
+#endif

@@ -1,0 +1,413 @@
+/*
+ * file_write.c - see file_write.h: leaves in, pages out, tables and footer at the end.
+ */
+#include "lance/file_write.h"
+
+#include "lance/pb_file.h"
+#include "lance/stats.h"
+#include "lance/write_page.h"
+
+#include <stdlib.h>
+
+enum {
+    PAGE_BYTES = 8 * 1024 * 1024,     /* of a column, as the reference does */
+    PAGE_BYTES_MIN = 256 * 1024,      /* where many columns wait at once */
+    BUFFERED_BYTES = 256 * 1024 * 1024, /* of all columns together */
+    ALIGNMENT = 64,
+    FILE_MAJOR = 2,
+    FILE_MINOR = 1
+};
+
+typedef struct column {
+    const lk_lance_field *field;
+    lk_leaf               leaf;
+    lk_page_meta         *pages;
+    size_t                page_count, page_room;
+    uint64_t              rows; /* in finished pages */
+} column;
+
+struct lk_file_writer {
+    lk_store_writer       *object;
+    const lk_lance_schema *schema;
+    lk_budget             *budget;
+    lk_arena               arena; /* page metadata */
+    lk_page_out            page;  /* reused */
+    lk_stats_writer       *stats;
+    size_t                 page_bytes, charged;
+    uint64_t               rows, position;
+    size_t                 column_count;
+    column                *columns;
+};
+
+/* -- what can be stored ------------------------------------------------------------------------------ */
+static lk_rc check_field(const struct ArrowSchema *field, size_t depth, lk_err *err)
+{
+    lk_type type;
+    if (!lk_type_of(field, &type) || type.layout != LK_LAYOUT_STRUCT || type.dictionary) {
+        lk_leaf leaf = {0};
+        return lk_leaf_init(&leaf, field, depth + 1, err);
+    }
+    if (field->n_children == 0 || depth + 1 >= LK_LAYERS_MAX) {
+        lk_rc rc = lk_fail(err, LK_E_INVALID_SCHEMA, "struct of %lld", (long long)field->n_children);
+        lk_detail(err, "column %s: a struct needs at least one child and at most %d levels",
+            field->name == NULL ? "" : field->name, LK_LAYERS_MAX);
+        return rc;
+    }
+    lk_rc rc = LK_OK;
+    for (int64_t child = 0; rc == LK_OK && child < field->n_children; child++) {
+        rc = check_field(field->children[child], depth + 1, err);
+    }
+    return rc;
+}
+
+lk_rc lk_file_writer_supports(const struct ArrowSchema *field, lk_err *err)
+{
+    return check_field(field, 0, err);
+}
+
+static bool is_struct(const struct ArrowSchema *field)
+{
+    return strcmp(field->format, "+s") == 0;
+}
+
+/* -- open ------------------------------------------------------------------------------------------ */
+static lk_rc open_columns(lk_file_writer *self, lk_err *err)
+{
+    const lk_lance_schema *schema = self->schema;
+    self->columns = calloc(schema->field_count + 1, sizeof *self->columns);
+    LK_ASSERT(self->columns != NULL);
+    for (size_t index = 0; index < schema->field_count; index++) {
+        const lk_lance_field *field = &schema->fields[index];
+        if (is_struct(field->arrow) && field->arrow->n_children > 0) {
+            continue;
+        }
+        column *made = &self->columns[self->column_count++];
+        made->field = field;
+        lk_rc rc = lk_leaf_init(&made->leaf, field->arrow, field->depth + 1, err);
+        if (rc != LK_OK) {
+            return rc;
+        }
+    }
+    return LK_OK;
+}
+
+/* Top-level leaves have statistics: predicates name no others. */
+static void open_stats(lk_file_writer *self)
+{
+    self->stats = lk_stats_writer_new(self->column_count);
+    for (size_t index = 0; index < self->column_count; index++) {
+        const column *made = &self->columns[index];
+        if (made->field->depth == 0 && made->leaf.level_count == 0) {
+            lk_stats_writer_column(self->stats, index, &made->leaf.type);
+        }
+    }
+}
+
+lk_rc lk_file_writer_open(lk_store *store, lk_bytes key, const lk_lance_schema *schema, lk_budget *budget,
+    lk_file_writer **out, lk_err *err)
+{
+    lk_file_writer *self = calloc(1, sizeof *self);
+    LK_ASSERT(self != NULL);
+    self->schema = schema;
+    self->budget = budget;
+    lk_rc rc = LK_OK;
+    for (int64_t field = 0; rc == LK_OK && field < schema->arrow.n_children; field++) {
+        rc = lk_file_writer_supports(schema->arrow.children[field], err);
+    }
+    if (rc == LK_OK) {
+        rc = open_columns(self, err);
+    }
+    if (rc == LK_OK) {
+        size_t share = self->column_count == 0 ? PAGE_BYTES : BUFFERED_BYTES / self->column_count;
+        self->page_bytes = share > PAGE_BYTES ? PAGE_BYTES : share < PAGE_BYTES_MIN ? PAGE_BYTES_MIN : share;
+        open_stats(self);
+        rc = lk_store_create(store, key, &self->object, err);
+    }
+    if (rc != LK_OK) {
+        lk_file_writer_abandon(self);
+        return rc;
+    }
+    *out = self;
+    return LK_OK;
+}
+
+static void close_writer(lk_file_writer *self)
+{
+    for (size_t index = 0; index < self->column_count; index++) {
+        lk_leaf_deinit(&self->columns[index].leaf);
+        free(self->columns[index].pages);
+    }
+    if (self->budget != NULL && self->charged > 0) {
+        lk_budget_give(self->budget, self->charged);
+    }
+    lk_stats_writer_free(self->stats);
+    lk_page_out_deinit(&self->page);
+    lk_arena_close(&self->arena);
+    free(self->columns);
+    free(self);
+}
+
+void lk_file_writer_abandon(lk_file_writer *self)
+{
+    if (self != NULL) {
+        lk_store_abandon(self->object);
+        close_writer(self);
+    }
+}
+
+uint64_t lk_file_writer_rows(const lk_file_writer *self) { return self->rows; }
+uint64_t lk_file_writer_bytes(const lk_file_writer *self) { return self->position; }
+
+/* -- bytes ----------------------------------------------------------------------------------------- */
+static lk_rc put(lk_file_writer *self, const void *data, size_t size, lk_err *err)
+{
+    lk_rc rc = size == 0 ? LK_OK : lk_store_write(self->object, data, size, err);
+    self->position += size;
+    return rc;
+}
+
+/* Starts the next buffer at a multiple of 64. */
+static lk_rc put_aligned(lk_file_writer *self, lk_bytes bytes, uint64_t *offset, lk_err *err)
+{
+    static const char zeros[ALIGNMENT];
+    lk_rc rc = put(self, zeros, (size_t)((ALIGNMENT - self->position % ALIGNMENT) % ALIGNMENT), err);
+    *offset = self->position;
+    return rc == LK_OK ? put(self, bytes.data, bytes.size, err) : rc;
+}
+
+/* -- pages ----------------------------------------------------------------------------------------- */
+static lk_page_meta *add_page(column *self)
+{
+    if (self->page_count == self->page_room) {
+        self->page_room = self->page_room == 0 ? 4 : self->page_room * 2;
+        self->pages = realloc(self->pages, self->page_room * sizeof *self->pages);
+        LK_ASSERT(self->pages != NULL);
+    }
+    return &self->pages[self->page_count++];
+}
+
+static lk_rc flush(lk_file_writer *self, column *of, lk_err *err)
+{
+    lk_buf any = {0};
+    lk_rc  rc = LK_OK;
+    if (of->leaf.rows == 0) {
+        return LK_OK;
+    }
+    lk_page_encode(&of->leaf, &self->page);
+    lk_page_buffer *buffers = lk_arena_take(&self->arena, sizeof *buffers * (self->page.buffer_count + 1));
+    for (size_t index = 0; rc == LK_OK && index < self->page.buffer_count; index++) {
+        buffers[index].size = self->page.buffers[index].size;
+        rc = put_aligned(self, lk_buf_view(&self->page.buffers[index]), &buffers[index].offset, err);
+    }
+    lk_pb_put_layout(&self->page.layout, &any);
+    *add_page(of) = (lk_page_meta){.rows = of->leaf.rows, .first_row = of->rows, .buffers = buffers,
+        .buffer_count = self->page.buffer_count, .encoding = lk_arena_copy(&self->arena, lk_buf_view(&any))};
+    lk_buf_deinit(&any);
+    of->rows += of->leaf.rows;
+    lk_leaf_clear(&of->leaf);
+    return rc;
+}
+
+/* What the buffers hold now is what is charged. */
+static lk_rc recharge(lk_file_writer *self, lk_err *err)
+{
+    size_t held = 0;
+    if (self->budget == NULL) {
+        return LK_OK;
+    }
+    for (size_t index = 0; index < self->column_count; index++) {
+        held += lk_leaf_capacity(&self->columns[index].leaf);
+    }
+    for (size_t index = 0; index < 3; index++) {
+        held += self->page.buffers[index].capacity;
+    }
+    lk_rc rc = held > self->charged ? lk_budget_take(self->budget, held - self->charged, err) : LK_OK;
+    if (rc == LK_OK && held < self->charged) {
+        lk_budget_give(self->budget, self->charged - held);
+    }
+    self->charged = rc == LK_OK ? held : self->charged;
+    return rc;
+}
+
+/* -- rows ------------------------------------------------------------------------------------------ */
+typedef struct walk {
+    lk_file_writer *writer;
+    size_t          next;    /* column */
+    int64_t         count;   /* rows */
+    lk_leaf_parent  parents[LK_LAYERS_MAX]; /* outer to inner */
+    size_t          depth;
+} walk;
+
+static lk_rc append_leaf(walk *self, const struct ArrowArray *array, int64_t start, lk_err *err)
+{
+    lk_file_writer *writer = self->writer;
+    column         *of = &writer->columns[self->next];
+    size_t          index = self->next++;
+    lk_leaf_parent  parents[LK_LAYERS_MAX];
+    for (size_t parent = 0; parent < self->depth; parent++) {
+        parents[parent] = self->parents[self->depth - 1 - parent];
+    }
+    if (of->field->depth == 0 && of->leaf.type.layout != LK_LAYOUT_NULL && of->leaf.level_count == 0) {
+        const uint8_t *validity = array->null_count == 0 ? NULL : array->buffers[0];
+        const void    *bytes = array->n_buffers > 2 ? array->buffers[2] : NULL;
+        lk_stats_writer_add(
+            writer->stats, index, validity, array->buffers[1], bytes, (uint64_t)start, (uint64_t)self->count);
+    }
+    for (int64_t done = 0; done < self->count;) {
+        int64_t some = lk_leaf_room(&of->leaf, array, start + done, self->count - done, writer->page_bytes);
+        lk_rc   rc = lk_leaf_append(&of->leaf, array, start + done, some, parents, err);
+        done += some;
+        for (size_t parent = 0; parent < self->depth; parent++) {
+            parents[parent].start += some;
+        }
+        if (rc == LK_OK && lk_leaf_bytes(&of->leaf) >= writer->page_bytes) {
+            rc = flush(writer, of, err);
+        } else if (rc == LK_OK && done < self->count) { /* the next row would be too much */
+            rc = flush(writer, of, err);
+        }
+        if (rc != LK_OK) {
+            return rc;
+        }
+    }
+    return LK_OK;
+}
+
+/* start: absolute in array. */
+static lk_rc append_field(
+    walk *self, const struct ArrowSchema *field, const struct ArrowArray *array, int64_t start, lk_err *err)
+{
+    if (!is_struct(field)) {
+        return append_leaf(self, array, start, err);
+    }
+    lk_rc rc = LK_OK;
+    self->parents[self->depth++] = (lk_leaf_parent){array, start};
+    for (int64_t child = 0; rc == LK_OK && child < field->n_children; child++) {
+        const struct ArrowArray *inner = array->children[child];
+        rc = append_field(self, field->children[child], inner, start + inner->offset, err);
+    }
+    self->depth--;
+    return rc;
+}
+
+lk_rc lk_file_writer_write(lk_file_writer *self, const struct ArrowArray *batch, lk_err *err)
+{
+    walk state = {.writer = self, .count = batch->length};
+    for (int64_t child = 0; child < self->schema->arrow.n_children; child++) {
+        const struct ArrowArray *array = batch->children[child];
+        int64_t                  start = batch->offset + array->offset;
+        lk_rc rc = append_field(&state, self->schema->arrow.children[child], array, start, err);
+        if (rc != LK_OK) {
+            return rc;
+        }
+    }
+    self->rows += (uint64_t)batch->length;
+    return recharge(self, err);
+}
+
+/* -- the end --------------------------------------------------------------------------------------- */
+typedef struct tail {
+    lk_buf  table; /* (position, size) pairs */
+    lk_buf  bytes;
+    uint64_t start;
+} tail;
+
+static void add_entry(lk_buf *table, uint64_t offset, uint64_t size)
+{
+    char entry[16];
+    lk_store_u64(entry, offset);
+    lk_store_u64(entry + 8, size);
+    lk_buf_append(table, entry, sizeof entry);
+}
+
+static lk_rc put_globals(lk_file_writer *self, lk_buf *table, lk_err *err)
+{
+    lk_buf   descriptor = {0}, stats = {0};
+    uint64_t offset = 0;
+    lk_lance_schema_descriptor(self->schema, self->rows, &descriptor);
+    lk_stats_writer_encode(self->stats, self->rows, &stats);
+    lk_rc rc = put_aligned(self, lk_buf_view(&descriptor), &offset, err);
+    add_entry(table, offset, descriptor.size);
+    if (rc == LK_OK) {
+        rc = put_aligned(self, lk_buf_view(&stats), &offset, err);
+        add_entry(table, offset, stats.size);
+    }
+    lk_buf_deinit(&descriptor);
+    lk_buf_deinit(&stats);
+    return rc;
+}
+
+static lk_rc put_columns(lk_file_writer *self, lk_buf *table, lk_err *err)
+{
+    lk_rc rc = LK_OK;
+    for (size_t index = 0; rc == LK_OK && index < self->column_count; index++) {
+        lk_buf message = {0};
+        lk_pb_put_column(self->columns[index].pages, self->columns[index].page_count, &message);
+        add_entry(table, self->position, message.size);
+        rc = put(self, message.data, message.size, err);
+        lk_buf_deinit(&message);
+    }
+    return rc;
+}
+
+static lk_rc put_tail(lk_file_writer *self, lk_err *err)
+{
+    lk_buf globals = {0}, columns = {0};
+    char   footer[40] = {0};
+    lk_rc  rc = put_globals(self, &globals, err);
+    lk_store_u64(footer, self->position);
+    if (rc == LK_OK) {
+        rc = put_columns(self, &columns, err);
+    }
+    lk_store_u64(footer + 8, self->position);
+    lk_store_u64(footer + 16, self->position + columns.size);
+    lk_store_u32(footer + 24, (uint32_t)(globals.size / 16));
+    lk_store_u32(footer + 28, (uint32_t)self->column_count);
+    lk_store_u16(footer + 32, FILE_MAJOR);
+    lk_store_u16(footer + 34, FILE_MINOR);
+    memcpy(footer + 36, "LANC", 4);
+    if (rc == LK_OK) {
+        rc = put(self, columns.data, columns.size, err);
+    }
+    if (rc == LK_OK) {
+        rc = put(self, globals.data, globals.size, err);
+    }
+    if (rc == LK_OK) {
+        rc = put(self, footer, sizeof footer, err);
+    }
+    lk_buf_deinit(&globals);
+    lk_buf_deinit(&columns);
+    return rc;
+}
+
+static void describe(const lk_file_writer *self, lk_arena *arena, lk_file_written *out)
+{
+    lk_file_column *columns = lk_arena_take(arena, sizeof *columns * (self->column_count + 1));
+    for (size_t index = 0; index < self->column_count; index++) {
+        columns[index] = (lk_file_column){self->columns[index].field->id, (int32_t)index};
+    }
+    *out = (lk_file_written){
+        .rows = self->rows, .size_bytes = self->position, .columns = columns, .column_count = self->column_count};
+}
+
+lk_rc lk_file_writer_finish(lk_file_writer *self, lk_arena *arena, lk_file_written *out, lk_err *err)
+{
+    lk_rc rc = LK_OK;
+    for (size_t index = 0; rc == LK_OK && index < self->column_count; index++) {
+        rc = flush(self, &self->columns[index], err);
+    }
+    if (rc == LK_OK) {
+        rc = put_tail(self, err);
+    }
+    if (rc == LK_OK) {
+        lk_store_writer *object = self->object;
+        self->object = NULL;
+        rc = lk_store_finish(object, err);
+    }
+    if (rc != LK_OK) {
+        lk_file_writer_abandon(self);
+        return rc;
+    }
+    describe(self, arena, out);
+    close_writer(self);
+    return LK_OK;
+}

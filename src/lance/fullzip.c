@@ -1,0 +1,334 @@
+/*
+ * fullzip.c - pages of whole rows, for wide values: a row is [control word] value, so one read gets it.
+ *
+ *   buffer 0: entries. Control word: 0, 1, 2 or 4 bytes, the definition level. Fixed values: always there.
+ *             Variable ones: u32 or u64 size and bytes, only where the level is 0.
+ *   buffer 1 (variable values): rows + 1 positions of 1, 2, 4 or 8 bytes into buffer 0
+ */
+#include "lance/file_priv.h"
+
+static lk_rc damaged(const lk_file_reader *file, const char *what, lk_err *err)
+{
+    return lk_fail(err, LK_E_CORRUPT_FILE, "%.*s: full-zip page: %s", LK_FMT(file->key), what);
+}
+
+/* -- load ------------------------------------------------------------------------------------------ */
+static lk_rc unsupported(const char *what, lk_err *err)
+{
+    lk_rc rc = lk_fail(err, LK_E_UNSUPPORTED_FORMAT, "full-zip page with %s", what);
+    lk_detail(err, "Lance full-zip page with %s", what);
+    return rc;
+}
+
+static lk_rc load_fixed(lk_page *page, lk_err *err)
+{
+    lk_encoding_kind kind = page->layout.values->kind;
+    if (kind != LK_ENCODING_FLAT && kind != LK_ENCODING_FIXED_SIZE_LIST) {
+        return unsupported("fixed values that are not flat", err);
+    }
+    return lk_codec_new(page->layout.values, &page->arena, &page->codec, err);
+}
+
+static lk_rc load_variable(lk_page *page, lk_err *err)
+{
+    const lk_encoding *values = page->layout.values;
+    if (values->kind == LK_ENCODING_FSST && values->values->kind == LK_ENCODING_VARIABLE) {
+        page->fsst = lk_arena_take(&page->arena, sizeof *page->fsst);
+        return lk_fsst_read_table(values->symbol_table, page->fsst, err);
+    }
+    bool compressed = values->kind == LK_ENCODING_GENERAL && values->values->kind == LK_ENCODING_VARIABLE;
+    return compressed || values->kind == LK_ENCODING_VARIABLE ? LK_OK : unsupported("values of this encoding", err);
+}
+
+lk_rc lk_fullzip_load(lk_page *page, lk_err *err)
+{
+    const lk_page_layout *layout = &page->layout;
+    for (size_t layer = 0; layer < layout->layer_count; layer++) {
+        if (lk_layer_is_list(layout->layers[layer])) {
+            return unsupported("lists", err);
+        }
+    }
+    size_t buffers = layout->bits_per_offset > 0 ? 2 : 1;
+    if (layout->bits_rep > 0 || layout->num_items != page->meta->rows || page->meta->buffer_count < buffers) {
+        return lk_fail(err, LK_E_CORRUPT_FILE, "full-zip page of %llu entries and %llu rows",
+            (unsigned long long)layout->num_items, (unsigned long long)page->meta->rows);
+    }
+    return layout->bits_per_offset > 0 ? load_variable(page, err) : load_fixed(page, err);
+}
+
+/* -- common ---------------------------------------------------------------------------------------- */
+static size_t control_bytes(const lk_page_layout *layout)
+{
+    return layout->bits_def == 0 ? 0 : layout->bits_def <= 8 ? 1 : 2;
+}
+
+/* Completes a row with its level. */
+static lk_rc complete_row(const lk_page_rows *rows, uint16_t level, lk_err *err)
+{
+    return rows->page->layout.bits_def == 0 ? lk_column_valid(rows->column, 1, err)
+                                            : lk_column_validity(rows->column, &level, 1, &rows->thresholds, err);
+}
+
+static uint64_t little(const uint8_t *at, size_t width)
+{
+    uint64_t word = 0;
+    memcpy(&word, at, width);
+    return word;
+}
+
+/* -- fixed values ------------------------------------------------------------------------------------ */
+/* One row's bytes as the chunk of one value that the codec knows: bitmaps in front of the values. */
+static lk_rc append_fixed(const lk_page_rows *rows, const uint8_t *bytes, size_t size, lk_err *err)
+{
+    const lk_codec *codec = rows->page->codec;
+    lk_column      *column = rows->column;
+    lk_chunk        chunk = {.buffer_count = codec->buffers, .values = 1};
+    size_t          at = 0, level = 0;
+    if (column->type.layout == LK_LAYOUT_BITS && column->level_count == 0) { /* a boolean takes a byte */
+        lk_column_put_bits(column, bytes, 0, 1);
+        return LK_OK;
+    }
+    const lk_encoding *encoding = rows->page->layout.values;
+    for (size_t buffer = 0; buffer + 1 < codec->buffers; level++, encoding = encoding->values) {
+        if (encoding->has_validity) {
+            size_t bitmap = (size_t)(column->levels[level].items + 7) / 8;
+            if (size - at < bitmap) {
+                return damaged(rows->file, "a row is too short", err);
+            }
+            chunk.buffers[buffer++] = (lk_bytes){(const char *)bytes + at, bitmap};
+            at += bitmap;
+        }
+    }
+    chunk.buffers[codec->buffers - 1] = (lk_bytes){(const char *)bytes + at, size - at};
+    return codec->append(codec, &chunk, 0, 1, column, rows->scratch, err);
+}
+
+static lk_rc check_fixed(const lk_page_rows *rows, lk_err *err)
+{
+    const lk_codec *codec = rows->page->codec;
+    uint32_t        bits = codec->bits;
+    if (rows->column->type.layout == LK_LAYOUT_BITS && rows->column->level_count == 0) {
+        return bits == 1 || bits == 8 ? LK_OK : damaged(rows->file, "booleans of another width", err);
+    }
+    lk_rc rc = lk_codec_check(codec, rows->column, err);
+    if (rc == LK_OK && codec->buffers > 1 + rows->column->level_count) {
+        rc = damaged(rows->file, "more bitmaps than list levels", err);
+    }
+    return rc;
+}
+
+/* Rows without control words and bitmaps are one piece. */
+static bool plain(const lk_page_rows *rows, size_t stride)
+{
+    return rows->page->layout.bits_def == 0 && rows->page->codec->buffers == 1 &&
+           rows->column->row_bits == stride * 8;
+}
+
+static lk_rc append_plain(const lk_page_rows *rows, const uint8_t *bytes, uint64_t count, size_t stride, lk_err *err)
+{
+    lk_column *column = rows->column;
+    memcpy(lk_column_next(column), bytes, count * stride);
+    for (size_t level = 0; level < column->level_count; level++) {
+        lk_rc rc = lk_column_items(column, level, NULL, 0, count, err);
+        if (rc != LK_OK) {
+            return rc;
+        }
+    }
+    return lk_column_valid(column, count, err);
+}
+
+static lk_rc append_rows(const lk_page_rows *rows, const uint8_t *bytes, uint64_t count, size_t stride, lk_err *err)
+{
+    size_t control = control_bytes(&rows->page->layout);
+    for (uint64_t row = 0; row < count; row++) {
+        const uint8_t *at = bytes + row * stride;
+        uint16_t       level = (uint16_t)little(at, control);
+        lk_rc          rc = append_fixed(rows, at + control, stride - control, err);
+        if (rc == LK_OK) {
+            rc = complete_row(rows, level, err);
+        }
+        if (rc != LK_OK) {
+            return rc;
+        }
+    }
+    return LK_OK;
+}
+
+static lk_rc fixed_rows(const lk_page_rows *rows, lk_err *err)
+{
+    const lk_page_layout *layout = &rows->page->layout;
+    const lk_page_buffer *buffer = &rows->page->meta->buffers[0];
+    size_t                stride = control_bytes(layout) + (layout->bits_per_value + 7) / 8;
+    if (layout->num_items > buffer->size / stride) {
+        return damaged(rows->file, "rows end early", err);
+    }
+    lk_rc rc = check_fixed(rows, err);
+    for (size_t index = 0; rc == LK_OK && index < rows->range_count; index++) {
+        const lk_row_range *range = &rows->ranges[index];
+        size_t              size = (size_t)range->count * stride;
+        rc = lk_buffer_grow(rows->scratch->pool, &rows->scratch->bytes, 0, size, err);
+        if (rc != LK_OK) {
+            return rc;
+        }
+        lk_store_range read = {buffer->offset + range->start * stride, size, rows->scratch->bytes.data};
+        rc = lk_file_bytes(rows->file, &read, 1, err);
+        if (rc != LK_OK) {
+            return rc;
+        }
+        rc = plain(rows, stride) ? append_plain(rows, rows->scratch->bytes.data, range->count, stride, err)
+                                 : append_rows(rows, rows->scratch->bytes.data, range->count, stride, err);
+    }
+    return rc;
+}
+
+/* -- variable values --------------------------------------------------------------------------------- */
+static lk_rc append_compressed(const lk_page_rows *rows, lk_bytes value, lk_err *err)
+{
+    lk_column *column = rows->column;
+    lk_scheme  scheme = rows->page->layout.values->scheme;
+    size_t     size = 0;
+    if (value.size == 0) {
+        return LK_OK;
+    }
+    lk_rc rc = lk_decompressed_size(scheme, value, &size, err);
+    if (rc == LK_OK) {
+        rc = lk_column_reserve(column, size, err);
+    }
+    if (rc == LK_OK) {
+        rc = lk_decompress(
+            &rows->scratch->zstd, scheme, value, column->data.data + column->data_size, size, err);
+        column->data_size += size;
+    }
+    return rc;
+}
+
+static lk_rc append_coded(const lk_page_rows *rows, lk_bytes value, lk_err *err)
+{
+    lk_column *column = rows->column;
+    lk_rc      rc = lk_column_reserve(column, value.size * LK_FSST_SYMBOL_BYTES + LK_FSST_SYMBOL_BYTES, err);
+    if (rc != LK_OK) {
+        return rc;
+    }
+    uint8_t *to = column->data.data + column->data_size;
+    uint8_t *end = lk_fsst_decode(rows->page->fsst, (const uint8_t *)value.data, value.size, to);
+    if (end == NULL) {
+        return damaged(rows->file, "an FSST code without a symbol", err);
+    }
+    column->data_size += (uint64_t)(end - to);
+    return LK_OK;
+}
+
+static lk_rc append_value(const lk_page_rows *rows, lk_bytes value, lk_err *err)
+{
+    lk_column *column = rows->column;
+    lk_rc      rc = LK_OK;
+    if (rows->page->layout.values->kind == LK_ENCODING_GENERAL) {
+        rc = append_compressed(rows, value, err);
+    } else if (rows->page->fsst != NULL && !rows->page->fsst->plain) {
+        rc = append_coded(rows, value, err);
+    } else {
+        rc = lk_column_reserve(column, value.size, err);
+        if (rc == LK_OK && value.size > 0) {
+            memcpy(column->data.data + column->data_size, value.data, value.size);
+            column->data_size += value.size;
+        }
+    }
+    return rc;
+}
+
+/* One entry: its control word, and its value unless that says null. */
+static lk_rc append_entry(const lk_page_rows *rows, lk_bytes entry, lk_err *err)
+{
+    size_t    control = control_bytes(&rows->page->layout), width = rows->page->layout.bits_per_offset / 8;
+    lk_bytes  value = {0};
+    uint16_t  level = 0;
+    lk_column *column = rows->column;
+    if (entry.size < control) {
+        return damaged(rows->file, "a row is too short", err);
+    }
+    level = (uint16_t)little((const uint8_t *)entry.data, control);
+    if (level == 0) {
+        if (entry.size - control < width) {
+            return damaged(rows->file, "a row is too short", err);
+        }
+        uint64_t size = little((const uint8_t *)entry.data + control, width);
+        if (size != entry.size - control - width) {
+            return damaged(rows->file, "a value is not as long as its row", err);
+        }
+        value = (lk_bytes){entry.data + control + width, (size_t)size};
+    }
+    lk_rc rc = append_value(rows, value, err);
+    if (rc != LK_OK) {
+        return rc;
+    }
+    memcpy(column->values.data + (column->rows + 1) * column->offset_bytes, &column->data_size, column->offset_bytes);
+    return complete_row(rows, level, err);
+}
+
+/* The entries of one range: positions in scratch->levels, bytes in scratch->bytes. */
+static lk_rc append_entries(
+    const lk_page_rows *rows, uint64_t count, size_t width, uint64_t first, uint64_t last, lk_err *err)
+{
+    const uint8_t *positions = rows->scratch->levels.data;
+    uint64_t       before = first;
+    for (uint64_t row = 0; row < count; row++) {
+        uint64_t next = little(positions + (row + 1) * width, width);
+        if (next < before || next > last) {
+            return damaged(rows->file, "row positions do not ascend", err);
+        }
+        lk_bytes entry = {(const char *)rows->scratch->bytes.data + (before - first), (size_t)(next - before)};
+        lk_rc    rc = append_entry(rows, entry, err);
+        if (rc != LK_OK) {
+            return rc;
+        }
+        before = next;
+    }
+    return LK_OK;
+}
+
+static lk_rc variable_range(const lk_page_rows *rows, const lk_row_range *range, size_t width, lk_err *err)
+{
+    const lk_page_buffer *buffers = rows->page->meta->buffers;
+    lk_scratch           *scratch = rows->scratch;
+    size_t                size = (size_t)(range->count + 1) * width;
+    lk_rc                 rc = lk_buffer_grow(scratch->pool, &scratch->levels, 0, size, err);
+    if (rc == LK_OK) {
+        lk_store_range read = {buffers[1].offset + range->start * width, size, scratch->levels.data};
+        rc = lk_file_bytes(rows->file, &read, 1, err);
+    }
+    if (rc != LK_OK) {
+        return rc;
+    }
+    uint64_t first = little(scratch->levels.data, width), last = little(scratch->levels.data + range->count * width, width);
+    if (first > last || last > buffers[0].size) {
+        return damaged(rows->file, "row positions lie outside of it", err);
+    }
+    rc = lk_buffer_grow(scratch->pool, &scratch->bytes, 0, (size_t)(last - first), err);
+    if (rc == LK_OK) {
+        lk_store_range read = {buffers[0].offset + first, (size_t)(last - first), scratch->bytes.data};
+        rc = lk_file_bytes(rows->file, &read, 1, err);
+    }
+    return rc == LK_OK ? append_entries(rows, range->count, width, first, last, err) : rc;
+}
+
+static lk_rc variable_rows(const lk_page_rows *rows, lk_err *err)
+{
+    const lk_page_meta *meta = rows->page->meta;
+    uint64_t            width = meta->rows == UINT64_MAX ? 0 : meta->buffers[1].size / (meta->rows + 1);
+    if (rows->column->offset_bytes == 0) {
+        return damaged(rows->file, "variable values in a column of fixed ones", err);
+    }
+    if (width != 1 && width != 2 && width != 4 && width != 8) {
+        return damaged(rows->file, "row positions of an odd width", err);
+    }
+    lk_rc rc = LK_OK;
+    for (size_t index = 0; rc == LK_OK && index < rows->range_count; index++) {
+        rc = variable_range(rows, &rows->ranges[index], (size_t)width, err);
+    }
+    return rc;
+}
+
+lk_rc lk_fullzip_rows(const lk_page_rows *rows, lk_err *err)
+{
+    return rows->page->layout.bits_per_offset > 0 ? variable_rows(rows, err) : fixed_rows(rows, err);
+}

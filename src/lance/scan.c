@@ -1,0 +1,262 @@
+/*
+ * scan.c - lk_dataset_scan: morsels decoded ahead by the pool, handed out in row order.
+ *
+ * A slot a morsel, in a ring over [head, head + WINDOW_MAX):
+ *
+ *   EMPTY --claim--> RUNNING --done--> READY --taken--> EMPTY (for a later morsel)
+ *     ^                 |
+ *     +-- no memory ----+      (not the head: it waits until batches before it are gone)
+ *
+ * Invariants:
+ *   1. Whoever asks for the head and finds it EMPTY decodes it itself: a scan makes progress without the pool.
+ *   2. At most `window` morsels are ahead of the reader; the window grows as the reader goes on, so a reader
+ *      that stops early has caused little work.
+ *   3. close waits for morsels that are being decoded, not for workers that the pool has yet to start: those
+ *      find the scan stopped, and the last one frees it.
+ * Threads: the stream is confined to its reader; workers share it under the mutex (rank SCAN), which is never
+ * held while decoding.
+ */
+#include "lance/scan_priv.h"
+
+#include <stdlib.h>
+
+enum { WINDOW_MAX = 16, WINDOW_START = 2 };
+
+typedef enum slot_state { SLOT_EMPTY, SLOT_RUNNING, SLOT_READY, SLOT_FAILED } slot_state;
+
+typedef struct slot {
+    slot_state        state;
+    struct ArrowArray batch; /* READY */
+    lk_err            err;   /* FAILED */
+} slot;
+
+typedef struct scan {
+    lk_batches      base;
+    lk_morsel_scan *morsels;
+    lk_pool        *pool;
+    size_t          workers_max, window_max;
+    uint64_t        left; /* rows that may still be handed out; the reader's */
+    lk_mutex        mutex;
+    lk_cond         changed;
+    slot            slots[WINDOW_MAX]; /* by mutex; morsel m is in slots[m % WINDOW_MAX] */
+    size_t          head, window;      /* by mutex */
+    size_t          workers;           /* by mutex: submitted and not yet gone */
+    bool            stopped, closed;   /* by mutex */
+} scan;
+
+static void free_scan(scan *self)
+{
+    lk_cond_deinit(&self->changed);
+    lk_mutex_deinit(&self->mutex);
+    free(self);
+}
+
+/* Under the mutex: the first unclaimed morsel in the window, SIZE_MAX: none. */
+static size_t claim(scan *self)
+{
+    if (self->stopped) { /* morsels may be gone */
+        return SIZE_MAX;
+    }
+    size_t end = self->head + self->window, count = lk_morsel_scan_count(self->morsels);
+    end = end < count ? end : count;
+    for (size_t morsel = self->head; morsel < end; morsel++) {
+        if (self->slots[morsel % WINDOW_MAX].state == SLOT_EMPTY) {
+            self->slots[morsel % WINDOW_MAX].state = SLOT_RUNNING;
+            return morsel;
+        }
+    }
+    return SIZE_MAX;
+}
+
+/* Decodes a claimed morsel and fills its slot; false: it was put back for want of memory. */
+static bool run(scan *self, size_t morsel)
+{
+    struct ArrowArray batch = {0};
+    lk_err            err = {0};
+    lk_rc             rc = lk_morsel_run(self->morsels, morsel, &batch, &err);
+    lk_mutex_lock(&self->mutex);
+    slot *mine = &self->slots[morsel % WINDOW_MAX];
+    bool  back = rc == LK_E_LIMIT && morsel != self->head;
+    if (rc == LK_OK) {
+        mine->state = SLOT_READY;
+        mine->batch = batch;
+    } else if (back) {
+        mine->state = SLOT_EMPTY;
+    } else {
+        mine->state = SLOT_FAILED;
+        mine->err = err;
+    }
+    lk_cond_broadcast(&self->changed);
+    lk_mutex_unlock(&self->mutex);
+    return !back;
+}
+
+/* A worker goes; true when it was the last of a closed scan. */
+static bool leave(scan *self)
+{
+    self->workers--;
+    return self->closed && self->workers == 0;
+}
+
+static void work(void *context)
+{
+    scan *self = context;
+    bool  more = true, last = false;
+    while (more) {
+        lk_mutex_lock(&self->mutex);
+        size_t morsel = claim(self);
+        last = morsel == SIZE_MAX && leave(self);
+        lk_mutex_unlock(&self->mutex);
+        if (morsel == SIZE_MAX) {
+            break;
+        }
+        more = run(self, morsel);
+    }
+    if (!more) {
+        lk_mutex_lock(&self->mutex);
+        last = leave(self);
+        lk_mutex_unlock(&self->mutex);
+    }
+    if (last) {
+        free_scan(self);
+    }
+}
+
+/* How many more workers have something to do. */
+static size_t wanted_workers(scan *self)
+{
+    size_t end = self->head + self->window, count = lk_morsel_scan_count(self->morsels), empty = 0;
+    end = end < count ? end : count;
+    for (size_t morsel = self->head + 1; morsel < end; morsel++) {
+        empty += self->slots[morsel % WINDOW_MAX].state == SLOT_EMPTY;
+    }
+    size_t room = self->workers_max - self->workers;
+    size_t more = empty < room ? empty : room;
+    self->workers += more;
+    return more;
+}
+
+static void hire(scan *self)
+{
+    lk_err ignored = {0}; /* a full pool means that this reader does more by itself */
+    lk_mutex_lock(&self->mutex);
+    size_t more = self->stopped || self->pool == NULL ? 0 : wanted_workers(self);
+    lk_mutex_unlock(&self->mutex);
+    while (more > 0 && lk_pool_submit(self->pool, work, self, &ignored) == LK_OK) {
+        more--;
+    }
+    if (more > 0) {
+        lk_mutex_lock(&self->mutex);
+        self->workers -= more;
+        lk_mutex_unlock(&self->mutex);
+    }
+}
+
+/* Takes the head's result; the slot is EMPTY again. */
+static lk_rc take_head(scan *self, struct ArrowArray *out, lk_err *err)
+{
+    lk_rc rc = LK_OK;
+    lk_mutex_lock(&self->mutex);
+    slot *head = &self->slots[self->head % WINDOW_MAX];
+    while (head->state == SLOT_RUNNING) {
+        lk_cond_wait(&self->changed, &self->mutex);
+    }
+    bool mine = head->state == SLOT_EMPTY;
+    if (mine) {
+        head->state = SLOT_RUNNING;
+        lk_mutex_unlock(&self->mutex);
+        (void)run(self, self->head);
+        lk_mutex_lock(&self->mutex);
+    }
+    if (head->state == SLOT_READY) {
+        *out = head->batch;
+        *head = (slot){0};
+        self->head++;
+        self->window = self->window * 2 < self->window_max ? self->window * 2 : self->window_max;
+    } else {
+        LK_ASSERT(head->state == SLOT_FAILED);
+        *err = head->err;
+        rc = head->err.rc;
+        self->stopped = true;
+    }
+    lk_mutex_unlock(&self->mutex);
+    return rc;
+}
+
+static lk_rc next_batch(lk_batches *base, struct ArrowArray *out, lk_err *err)
+{
+    scan *self = (scan *)base;
+    *out = (struct ArrowArray){0};
+    while (self->left > 0 && self->head < lk_morsel_scan_count(self->morsels)) {
+        hire(self);
+        lk_rc rc = take_head(self, out, err);
+        if (rc != LK_OK) {
+            return rc;
+        }
+        if (out->length > 0) {
+            lk_batch_truncate(out, self->left < (uint64_t)out->length ? (int64_t)self->left : out->length);
+            self->left -= (uint64_t)out->length;
+            return LK_OK;
+        }
+        lk_array_release(out);
+    }
+    return LK_OK;
+}
+
+static bool running(const scan *self)
+{
+    bool found = false;
+    for (size_t index = 0; index < WINDOW_MAX; index++) {
+        found = found || self->slots[index].state == SLOT_RUNNING;
+    }
+    return found;
+}
+
+static void close_scan(lk_batches *base)
+{
+    scan *self = (scan *)base;
+    lk_mutex_lock(&self->mutex);
+    self->stopped = true;
+    while (running(self)) {
+        lk_cond_wait(&self->changed, &self->mutex);
+    }
+    lk_mutex_unlock(&self->mutex); /* from here on workers only leave */
+    for (size_t index = 0; index < WINDOW_MAX; index++) {
+        lk_array_release(&self->slots[index].batch);
+    }
+    lk_morsel_scan_close(self->morsels);
+    lk_schema_release(&base->schema);
+    lk_mutex_lock(&self->mutex);
+    self->closed = true;
+    bool last = self->workers == 0;
+    lk_mutex_unlock(&self->mutex);
+    if (last) {
+        free_scan(self);
+    }
+}
+
+lk_rc lk_dataset_scan(lk_dataset *dataset, const lk_scan_options *options, lk_batches **out, lk_err *err)
+{
+    scan *self = calloc(1, sizeof *self);
+    LK_ASSERT(self != NULL);
+    lk_rc rc = lk_dataset_morsel_scan(dataset, options, &self->morsels, err);
+    if (rc == LK_OK) {
+        rc = lk_schema_copy(lk_morsel_scan_schema(self->morsels), &self->base.schema, err);
+    }
+    if (rc != LK_OK) {
+        lk_morsel_scan_close(self->morsels);
+        free(self);
+        return rc;
+    }
+    lk_mutex_init(&self->mutex, LK_RANK_SCAN);
+    lk_cond_init(&self->changed);
+    self->base.next = next_batch;
+    self->base.close = close_scan;
+    self->pool = dataset->env.pool;
+    self->workers_max = self->pool == NULL ? 0 : lk_pool_thread_count(self->pool);
+    self->window_max = 2 * self->workers_max + 2 < WINDOW_MAX ? 2 * self->workers_max + 2 : WINDOW_MAX;
+    self->window = WINDOW_START < self->window_max ? WINDOW_START : self->window_max;
+    self->left = options->limit;
+    *out = &self->base;
+    return LK_OK;
+}

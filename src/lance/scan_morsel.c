@@ -1,0 +1,319 @@
+/*
+ * scan_morsel.c - one morsel: the predicate's columns first, then the others, and of those only the rows that
+ * survived.
+ */
+#include "lance/column.h"
+#include "lance/scan_priv.h"
+
+#include <stdlib.h>
+
+/* Survivors in fewer runs than one in this many rows are decoded by themselves; more: all, then filtered. */
+enum { ROWS_A_RUN = 12 };
+
+typedef struct morsel {
+    lk_morsel_scan     *scan;
+    const lk_morsel    *plan;
+    const lk_fragment  *fragment;
+    const lk_row_range *ranges; /* as planned */
+    lk_arena            arena;
+    uint64_t            rows, kept;
+    uint8_t            *selection; /* one byte a row; NULL: all rows are kept */
+    struct ArrowArray  *tested;    /* the predicate's columns, decoded over all rows */
+    const lk_row_range *kept_ranges; /* what the other columns decode */
+    size_t              kept_count;
+    bool                exact; /* kept_ranges hold survivors only */
+} morsel;
+
+static lk_rc decode(const morsel *self, size_t column, const lk_row_range *ranges, size_t count,
+    struct ArrowArray *out, lk_err *err)
+{
+    lk_dataset     *dataset = self->scan->dataset;
+    lk_field_source source = {0};
+    lk_arena        arena = {0};
+    lk_rc           rc = lk_cancel_check(self->scan->cancel, err);
+    if (rc == LK_OK) {
+        rc = lk_dataset_source(
+            dataset, self->plan->fragment, dataset->manifest->schema->top[column], &arena, &source, err);
+    }
+    if (rc == LK_OK) {
+        rc = lk_file_decode(&source, ranges, count, self->scan->pool, out, err);
+        lk_dataset_source_close(&source);
+    }
+    lk_arena_close(&arena);
+    return rc;
+}
+
+/* -- which rows survive ---------------------------------------------------------------------------- */
+static lk_rc decode_tested(morsel *self, struct ArrowArray *batch, lk_err *err)
+{
+    lk_morsel_scan *scan = self->scan;
+    lk_column_node(batch, self->rows, 0, &(lk_buffer){0}, 1, scan->tested_count);
+    lk_rc rc = LK_OK;
+    for (size_t index = 0; rc == LK_OK && index < scan->tested_count; index++) {
+        rc = decode(self, scan->tested[index], self->ranges, self->plan->range_count, batch->children[index], err);
+    }
+    return rc;
+}
+
+static lk_rc test_rows(morsel *self, lk_err *err)
+{
+    lk_morsel_scan    *scan = self->scan;
+    struct ArrowArray *batch = lk_arena_take(&self->arena, sizeof *batch);
+    self->tested = batch;
+    lk_rc rc = decode_tested(self, batch, err);
+    if (rc == LK_OK) {
+        rc = lk_predicate_evaluate(scan->predicate, lk_dataset_schema(scan->dataset), batch, scan->tested,
+            scan->tested_count, self->selection, err);
+    }
+    (void)atomic_fetch_add_explicit(&scan->rows_decoded, self->rows, memory_order_relaxed);
+    return rc;
+}
+
+static uint64_t count_kept(const morsel *self)
+{
+    uint64_t kept = 0;
+    for (uint64_t row = 0; row < self->rows; row++) {
+        kept += self->selection[row];
+    }
+    return kept;
+}
+
+static lk_rc drop_deleted(morsel *self, lk_err *err)
+{
+    const lk_deletion *deletion = NULL;
+    lk_rc              rc = lk_dataset_deletion(self->scan->dataset, self->plan->fragment, &deletion, err);
+    uint64_t           done = 0;
+    for (size_t index = 0; rc == LK_OK && deletion != NULL && index < self->plan->range_count; index++) {
+        const lk_row_range *range = &self->ranges[index];
+        (void)lk_deletion_clear(deletion, range->start, range->count, self->selection + done);
+        done += range->count;
+    }
+    return rc;
+}
+
+/* Fills selection and kept. */
+static lk_rc select_rows(morsel *self, lk_err *err)
+{
+    bool  deleted = self->fragment->deletion.kind != LK_DELETION_NONE;
+    lk_rc rc = LK_OK;
+    self->kept = self->rows;
+    if (self->scan->predicate == NULL && !deleted) {
+        return LK_OK;
+    }
+    self->selection = malloc(self->rows + 1);
+    LK_ASSERT(self->selection != NULL);
+    memset(self->selection, 1, self->rows);
+    if (self->scan->predicate != NULL) {
+        rc = test_rows(self, err);
+    }
+    if (rc == LK_OK && deleted) {
+        rc = drop_deleted(self, err);
+    }
+    if (rc == LK_OK) {
+        self->kept = count_kept(self);
+    }
+    return rc;
+}
+
+/* -- which ranges the other columns read -------------------------------------------------------------- */
+static size_t count_runs(const morsel *self)
+{
+    size_t  runs = 0;
+    uint8_t before = 0;
+    for (uint64_t row = 0; row < self->rows; row++) {
+        runs += self->selection[row] & (before ^ 1U);
+        before = self->selection[row];
+    }
+    return runs + self->plan->range_count; /* a run may go on in the next range */
+}
+
+static size_t range_runs(const morsel *self, const lk_row_range *range, uint64_t done, lk_row_range *out)
+{
+    const uint8_t *selection = self->selection + done;
+    size_t         count = 0;
+    for (uint64_t row = 0; row < range->count; row++) {
+        const uint8_t *next = memchr(selection + row, 1, range->count - row);
+        if (next == NULL) {
+            break;
+        }
+        uint64_t       from = (uint64_t)(next - selection);
+        const uint8_t *stop = memchr(next, 0, range->count - from);
+        row = stop == NULL ? range->count : (uint64_t)(stop - selection);
+        out[count++] = (lk_row_range){range->start + from, row - from};
+    }
+    return count;
+}
+
+static void choose_ranges(morsel *self)
+{
+    self->kept_ranges = self->ranges;
+    self->kept_count = self->plan->range_count;
+    self->exact = self->kept == self->rows;
+    size_t runs = self->exact ? 0 : count_runs(self);
+    if (self->exact || runs > self->rows / ROWS_A_RUN + 1) {
+        return;
+    }
+    lk_row_range *ranges = lk_arena_take(&self->arena, runs * sizeof *ranges);
+    uint64_t      done = 0;
+    self->kept_count = 0;
+    for (size_t index = 0; index < self->plan->range_count; index++) {
+        self->kept_count += range_runs(self, &self->ranges[index], done, ranges + self->kept_count);
+        done += self->ranges[index].count;
+    }
+    self->kept_ranges = ranges;
+    self->exact = true;
+}
+
+/* -- output ---------------------------------------------------------------------------------------- */
+static lk_rc filter(const morsel *self, size_t column, struct ArrowArray *decoded, struct ArrowArray *out, lk_err *err)
+{
+    const struct ArrowSchema *field = lk_dataset_schema(self->scan->dataset)->children[column];
+    if (self->kept == self->rows) {
+        lk_array_move(decoded, out);
+        return LK_OK;
+    }
+    lk_rc rc = lk_array_filter(field, decoded, self->selection, (int64_t)self->kept, out, err);
+    lk_array_release(decoded);
+    return rc;
+}
+
+/* The predicate's column, if this is one that was not handed out yet. */
+static struct ArrowArray *tested_column(const morsel *self, size_t column)
+{
+    const lk_morsel_scan *scan = self->scan;
+    for (size_t index = 0; self->tested != NULL && index < scan->tested_count; index++) {
+        if (scan->tested[index] == column && self->tested->children[index]->release != NULL) {
+            return self->tested->children[index];
+        }
+    }
+    return NULL;
+}
+
+static lk_rc output_column(morsel *self, size_t column, struct ArrowArray *out, lk_err *err)
+{
+    struct ArrowArray  decoded = {0};
+    struct ArrowArray *tested = tested_column(self, column);
+    if (tested != NULL) {
+        return filter(self, column, tested, out, err);
+    }
+    if (self->exact) {
+        return decode(self, column, self->kept_ranges, self->kept_count, out, err);
+    }
+    lk_rc rc = decode(self, column, self->ranges, self->plan->range_count, &decoded, err);
+    return rc == LK_OK ? filter(self, column, &decoded, out, err) : rc;
+}
+
+/* Row addresses of the survivors. */
+static lk_rc row_ids(const morsel *self, struct ArrowArray *out, lk_err *err)
+{
+    lk_buffer buffers[2] = {0};
+    uint64_t  base = self->fragment->id << 32, at = 0, kept = 0;
+    lk_rc     rc = lk_buffer_take(self->scan->pool, self->kept * 8 + 8, &buffers[1], err);
+    if (rc != LK_OK) {
+        return rc;
+    }
+    uint64_t *ids = (uint64_t *)(void *)buffers[1].data;
+    for (size_t index = 0; index < self->plan->range_count; index++) {
+        const lk_row_range *range = &self->ranges[index];
+        for (uint64_t row = 0; row < range->count; row++, at++) {
+            if (self->selection == NULL || self->selection[at] != 0) {
+                ids[kept++] = base | (range->start + row);
+            }
+        }
+    }
+    lk_column_node(out, self->kept, 0, buffers, 2, 0);
+    return LK_OK;
+}
+
+static lk_rc output(morsel *self, struct ArrowArray *out, lk_err *err)
+{
+    lk_morsel_scan *scan = self->scan;
+    lk_rc           rc = LK_OK;
+    lk_column_node(out, self->kept, 0, &(lk_buffer){0}, 1, scan->column_count + scan->with_row_id);
+    choose_ranges(self);
+    for (size_t index = 0; rc == LK_OK && index < scan->column_count; index++) {
+        rc = output_column(self, scan->columns[index], out->children[index], err);
+    }
+    if (rc == LK_OK && scan->with_row_id) {
+        rc = row_ids(self, out->children[scan->column_count], err);
+    }
+    return rc;
+}
+
+lk_rc lk_morsel_run(lk_morsel_scan *scan, size_t index, struct ArrowArray *out, lk_err *err)
+{
+    const lk_morsel  *plan = &scan->morsels[index];
+    struct ArrowArray batch = {0};
+    morsel self = {.scan = scan, .plan = plan, .fragment = &scan->dataset->manifest->fragments[plan->fragment],
+        .ranges = scan->ranges + plan->first_range, .rows = plan->rows};
+    lk_rc rc = lk_cancel_check(scan->cancel, err);
+    if (rc == LK_OK) {
+        rc = select_rows(&self, err);
+    }
+    if (rc == LK_OK) {
+        rc = output(&self, &batch, err);
+    }
+    if (rc == LK_OK && scan->predicate == NULL) {
+        (void)atomic_fetch_add_explicit(&scan->rows_decoded, scan->no_columns ? 0 : self.rows, memory_order_relaxed);
+    }
+    if (rc == LK_OK) {
+        *out = batch;
+    } else {
+        lk_array_release(&batch);
+        lk_context(err, "fragment %llu", (unsigned long long)self.fragment->id);
+    }
+    if (self.tested != NULL) {
+        lk_array_release(self.tested);
+    }
+    free(self.selection);
+    lk_arena_close(&self.arena);
+    return rc;
+}
+
+/* -- morsels by many threads -------------------------------------------------------------------------- */
+static void truncate_array(struct ArrowArray *array, int64_t rows)
+{
+    bool nested = array->n_buffers == 1 && array->n_children > 0;
+    for (int64_t child = 0; nested && child < array->n_children; child++) {
+        if (array->children[child]->length == array->length) { /* a struct's; a fixed-size list's may stay long */
+            truncate_array(array->children[child], rows);
+        }
+    }
+    array->length = rows;
+    array->null_count = array->null_count == 0 ? 0 : array->n_buffers == 0 ? rows : -1;
+}
+
+void lk_batch_truncate(struct ArrowArray *batch, int64_t rows)
+{
+    if (rows < batch->length) {
+        truncate_array(batch, rows);
+    }
+}
+
+/* Takes up to `rows` of what the limit allows. */
+static uint64_t take_left(lk_morsel_scan *scan, uint64_t rows)
+{
+    uint64_t left = atomic_load_explicit(&scan->left, memory_order_relaxed), taken = 0;
+    do {
+        taken = left < rows ? left : rows;
+    } while (!atomic_compare_exchange_weak_explicit(
+        &scan->left, &left, left - taken, memory_order_relaxed, memory_order_relaxed));
+    return taken;
+}
+
+lk_rc lk_morsel_scan_next(
+    lk_morsel_scan *scan, struct ArrowArray *out, size_t *morsel_number, bool *done, lk_err *err)
+{
+    *done = atomic_load_explicit(&scan->left, memory_order_relaxed) == 0;
+    size_t index = *done ? scan->morsel_count : atomic_fetch_add_explicit(&scan->next, 1, memory_order_relaxed);
+    if (index >= scan->morsel_count) {
+        *done = true;
+        return LK_OK;
+    }
+    *morsel_number = index;
+    lk_rc rc = lk_morsel_run(scan, index, out, err);
+    if (rc == LK_OK) {
+        lk_batch_truncate(out, (int64_t)take_left(scan, (uint64_t)out->length));
+    }
+    return rc;
+}

@@ -1,0 +1,317 @@
+/*
+ * scan_plan.c - which rows a scan touches: fragments, zones that the predicate cannot match left out, the rest
+ * cut into morsels of bounded rows and bytes.
+ */
+#include "arrow/schema.h"
+#include "lance/file_priv.h"
+#include "lance/scan_priv.h"
+
+#include <stdlib.h>
+
+enum {
+    MORSEL_ROWS = 64 * 1024,
+    MORSEL_ROWS_MIN = 1024,
+    MORSEL_BYTES = 8 * 1024 * 1024 /* of stored bytes: decoded about twice that, times the read-ahead */
+};
+
+/* What planning carries from fragment to fragment. */
+typedef struct planner {
+    lk_morsel_scan *scan;
+    uint64_t        target_rows; /* of a morsel, when rows are narrow */
+    uint64_t        left;        /* rows still wanted when every row counts */
+    size_t          morsel_room, range_room;
+} planner;
+
+/* -- options --------------------------------------------------------------------------------------- */
+static lk_rc check_columns(const lk_dataset *dataset, const lk_scan_options *options, lk_err *err)
+{
+    int64_t columns = lk_dataset_schema(dataset)->n_children;
+    for (size_t index = 0; options->columns != NULL && index < options->column_count; index++) {
+        if (options->columns[index] >= (size_t)columns) {
+            return lk_fail(err, LK_E_INVALID_REQUEST, "column %zu of %lld", options->columns[index],
+                (long long)columns);
+        }
+    }
+    bool stable = (dataset->manifest->reader_flags & LK_FLAG_STABLE_ROW_IDS) != 0;
+    if (options->with_row_id && stable) {
+        lk_rc rc = lk_fail(err, LK_E_UNSUPPORTED_FORMAT, "_rowid with stable row ids");
+        lk_detail(err, "_rowid of a Lance table with stable row ids");
+        return rc;
+    }
+    return LK_OK;
+}
+
+static void choose_columns(lk_morsel_scan *scan, const lk_scan_options *options)
+{
+    size_t all = (size_t)lk_dataset_schema(scan->dataset)->n_children;
+    scan->no_columns = options->no_columns;
+    scan->column_count = options->no_columns ? 0 : options->columns == NULL ? all : options->column_count;
+    size_t *columns = lk_arena_take(&scan->arena, (scan->column_count + 1) * sizeof *columns);
+    for (size_t index = 0; index < scan->column_count; index++) {
+        columns[index] = options->columns == NULL ? index : options->columns[index];
+    }
+    scan->columns = columns;
+    scan->with_row_id = options->with_row_id && !options->no_columns;
+    scan->predicate = options->predicate;
+    scan->cancel = options->cancel;
+    if (scan->predicate != NULL) {
+        scan->tested_count = lk_predicate_columns(scan->predicate, &scan->arena, &scan->tested);
+    }
+}
+
+/* The batches' schema: the chosen columns, then _rowid. */
+static lk_rc make_schema(lk_morsel_scan *scan, lk_err *err)
+{
+    const struct ArrowSchema *table = lk_dataset_schema(scan->dataset);
+    size_t                    count = scan->column_count + scan->with_row_id;
+    lk_schema_start(&scan->schema, count);
+    for (size_t index = 0; index < scan->column_count; index++) {
+        lk_rc rc = lk_schema_copy(table->children[scan->columns[index]], scan->schema.children[index], err);
+        if (rc != LK_OK) {
+            return rc;
+        }
+    }
+    return scan->with_row_id
+        ? lk_column_parse(LK_LITERAL("_rowid:uint64"), scan->schema.children[scan->column_count], err)
+        : LK_OK;
+}
+
+/* -- zones ----------------------------------------------------------------------------------------- */
+typedef struct zones {
+    lk_field_source *sources; /* of the tested fields */
+    const size_t    *tested;
+    size_t           tested_count;
+    uint32_t         zone_rows;
+    size_t           zone;
+    uint64_t         rows;     /* in the zone */
+    lk_column_stats *known;    /* one a tested field: what the last question answered */
+} zones;
+
+static const lk_column_stats *zone_stats(size_t column, void *context)
+{
+    zones *self = context;
+    size_t index = 0;
+    while (index < self->tested_count && self->tested[index] != column) {
+        index++;
+    }
+    if (index == self->tested_count) {
+        return NULL;
+    }
+    const lk_field_source *source = &self->sources[index];
+    lk_column_stats       *known = &self->known[index];
+    if (source->child_count > 0) {
+        return NULL;
+    }
+    if (source->file == NULL) { /* in no file: all null */
+        *known = (lk_column_stats){.null_count = self->rows, .row_count = self->rows};
+        return known;
+    }
+    const lk_stats *stats = lk_file_stats(source->file);
+    bool            same_grid = lk_stats_zone_rows(stats) == self->zone_rows;
+    return same_grid && lk_stats_zone(stats, source->column, self->zone, known) ? known : NULL;
+}
+
+/* The zone grid of the first tested column that has one; 0: none has. */
+static uint32_t zone_grid(const zones *self)
+{
+    for (size_t index = 0; index < self->tested_count; index++) {
+        const lk_field_source *source = &self->sources[index];
+        if (source->file != NULL && source->child_count == 0) {
+            const lk_stats *stats = lk_file_stats(source->file);
+            if (lk_stats_zone_count(stats) > 0) {
+                return lk_stats_zone_rows(stats);
+            }
+        }
+    }
+    return 0;
+}
+
+/* -- morsels --------------------------------------------------------------------------------------- */
+static void *grown(void *array, size_t *room, size_t used, size_t size)
+{
+    if (used < *room) {
+        return array;
+    }
+    *room = *room == 0 ? 16 : *room * 2;
+    void *bigger = realloc(array, *room * size);
+    LK_ASSERT(bigger != NULL);
+    return bigger;
+}
+
+static lk_morsel *add_morsel(planner *self, size_t fragment)
+{
+    lk_morsel_scan *scan = self->scan;
+    scan->morsels = grown(scan->morsels, &self->morsel_room, scan->morsel_count, sizeof *scan->morsels);
+    lk_morsel *morsel = &scan->morsels[scan->morsel_count++];
+    *morsel = (lk_morsel){.fragment = fragment, .first_range = scan->range_count};
+    return morsel;
+}
+
+/* Adds the rows to the fragment's open morsel, or to new ones. */
+static void add_rows(planner *self, size_t fragment, uint64_t start, uint64_t count, uint64_t target)
+{
+    lk_morsel_scan *scan = self->scan;
+    while (count > 0) {
+        lk_morsel *open = scan->morsel_count == 0 ? NULL : &scan->morsels[scan->morsel_count - 1];
+        if (open == NULL || open->fragment != fragment || open->rows >= target) {
+            open = add_morsel(self, fragment);
+        }
+        uint64_t      some = count < target - open->rows ? count : target - open->rows;
+        lk_row_range *last = open->range_count == 0 ? NULL : &scan->ranges[scan->range_count - 1];
+        if (last != NULL && last->start + last->count == start) {
+            last->count += some;
+        } else {
+            scan->ranges = grown(scan->ranges, &self->range_room, scan->range_count, sizeof *scan->ranges);
+            scan->ranges[scan->range_count++] = (lk_row_range){start, some};
+            open->range_count++;
+        }
+        open->rows += some;
+        start += some;
+        count -= some;
+    }
+}
+
+/* Rows of a morsel in this fragment, by the stored bytes of a row (all columns: an upper bound). */
+static uint64_t morsel_rows(const planner *self, const lk_fragment *fragment)
+{
+    uint64_t bytes = 0, rows = self->target_rows;
+    for (size_t file = 0; file < fragment->file_count; file++) {
+        bytes += fragment->files[file].size_bytes;
+    }
+    uint64_t width = fragment->physical_rows == 0 ? 0 : bytes / fragment->physical_rows;
+    if (width > 0 && MORSEL_BYTES / width < rows) {
+        rows = MORSEL_BYTES / width;
+    }
+    rows = rows < MORSEL_ROWS_MIN ? MORSEL_ROWS_MIN : rows;
+    return rows < self->target_rows ? rows : self->target_rows;
+}
+
+static lk_rc plan_zones(planner *self, size_t index, zones *zone, uint64_t target)
+{
+    lk_morsel_scan    *scan = self->scan;
+    const lk_fragment *fragment = &scan->dataset->manifest->fragments[index];
+    uint64_t           rows = fragment->physical_rows, step = zone->zone_rows == 0 ? rows : zone->zone_rows;
+    size_t             before = scan->morsel_count;
+    for (uint64_t start = 0; start < rows; start += step, zone->zone++) {
+        zone->rows = rows - start < step ? rows - start : step;
+        scan->stats.pages++;
+        if (lk_predicate_may_match(scan->predicate, zone_stats, zone)) {
+            scan->stats.pages_kept++;
+            add_rows(self, index, start, zone->rows, target);
+        }
+    }
+    scan->stats.fragments_kept += scan->morsel_count > before;
+    return LK_OK;
+}
+
+static lk_rc plan_filtered(planner *self, size_t index, uint64_t target, lk_err *err)
+{
+    lk_morsel_scan        *scan = self->scan;
+    const lk_lance_schema *schema = scan->dataset->manifest->schema;
+    lk_arena               arena = {0};
+    zones zone = {.tested = scan->tested, .tested_count = scan->tested_count};
+    zone.sources = lk_arena_take(&arena, (scan->tested_count + 1) * sizeof *zone.sources);
+    zone.known = lk_arena_take(&arena, (scan->tested_count + 1) * sizeof *zone.known);
+    lk_rc rc = LK_OK;
+    for (size_t tested = 0; rc == LK_OK && tested < scan->tested_count; tested++) {
+        rc = lk_dataset_source(
+            scan->dataset, index, schema->top[scan->tested[tested]], &arena, &zone.sources[tested], err);
+    }
+    if (rc == LK_OK) {
+        zone.zone_rows = zone_grid(&zone);
+        rc = plan_zones(self, index, &zone, target);
+    }
+    for (size_t tested = 0; tested < scan->tested_count; tested++) {
+        lk_dataset_source_close(&zone.sources[tested]);
+    }
+    lk_arena_close(&arena);
+    return rc;
+}
+
+/* Every row counts: no file is opened, and a limit ends the plan where it ends the rows. */
+static lk_rc plan_all(planner *self, size_t index, uint64_t target, lk_err *err)
+{
+    lk_morsel_scan    *scan = self->scan;
+    const lk_fragment *fragment = &scan->dataset->manifest->fragments[index];
+    uint64_t           rows = fragment->physical_rows;
+    (void)err;
+    if (fragment->deletion.kind == LK_DELETION_NONE && self->left < rows) {
+        rows = self->left;
+    }
+    if (rows > 0) {
+        scan->stats.pages++;
+        scan->stats.pages_kept++;
+        scan->stats.fragments_kept++;
+        add_rows(self, index, 0, rows, scan->no_columns && !scan->with_row_id ? rows : target);
+    }
+    uint64_t live = rows - (fragment->deletion.count < rows ? fragment->deletion.count : rows);
+    self->left -= live < self->left ? live : self->left;
+    return LK_OK;
+}
+
+static lk_rc plan(planner *self, lk_err *err)
+{
+    lk_morsel_scan    *scan = self->scan;
+    const lk_manifest *manifest = scan->dataset->manifest;
+    lk_rc              rc = LK_OK;
+    for (size_t index = 0; rc == LK_OK && index < manifest->fragment_count && self->left > 0; index++) {
+        uint64_t target = morsel_rows(self, &manifest->fragments[index]);
+        scan->stats.fragments++;
+        rc = lk_cancel_check(scan->cancel, err);
+        if (rc == LK_OK) {
+            rc = scan->predicate != NULL ? plan_filtered(self, index, target, err)
+                                         : plan_all(self, index, target, err);
+        }
+    }
+    return rc;
+}
+
+lk_rc lk_dataset_morsel_scan(
+    lk_dataset *dataset, const lk_scan_options *options, lk_morsel_scan **out, lk_err *err)
+{
+    lk_rc rc = check_columns(dataset, options, err);
+    if (rc != LK_OK) {
+        return rc;
+    }
+    lk_morsel_scan *scan = calloc(1, sizeof *scan);
+    LK_ASSERT(scan != NULL);
+    scan->dataset = lk_dataset_ref(dataset);
+    scan->pool = lk_buffer_pool_new(dataset->env.budget);
+    atomic_init(&scan->left, options->limit);
+    choose_columns(scan, options);
+    planner self = {.scan = scan, .left = options->limit};
+    self.target_rows = options->batch_rows > 0 ? options->batch_rows : MORSEL_ROWS;
+    rc = make_schema(scan, err);
+    if (rc == LK_OK) {
+        rc = plan(&self, err);
+    }
+    if (rc != LK_OK) {
+        lk_morsel_scan_close(scan);
+        return rc;
+    }
+    *out = scan;
+    return LK_OK;
+}
+
+size_t lk_morsel_scan_count(const lk_morsel_scan *scan) { return scan->morsel_count; }
+const struct ArrowSchema *lk_morsel_scan_schema(const lk_morsel_scan *scan) { return &scan->schema; }
+
+void lk_morsel_scan_stats(const lk_morsel_scan *scan, lk_scan_stats *out)
+{
+    *out = scan->stats;
+    out->rows_decoded = atomic_load_explicit(&scan->rows_decoded, memory_order_relaxed);
+}
+
+void lk_morsel_scan_close(lk_morsel_scan *scan)
+{
+    if (scan == NULL) {
+        return;
+    }
+    lk_schema_release(&scan->schema);
+    lk_buffer_pool_close(scan->pool);
+    lk_dataset_unref(scan->dataset);
+    lk_arena_close(&scan->arena);
+    free(scan->morsels);
+    free(scan->ranges);
+    free(scan);
+}

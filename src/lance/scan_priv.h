@@ -1,0 +1,47 @@
+#ifndef LK_LANCE_SCAN_PRIV_H
+#define LK_LANCE_SCAN_PRIV_H
+/*
+ * scan_priv.h - a scan cut into morsels: scan_plan.c makes the plan, scan_morsel.c decodes one morsel, scan.c
+ * puts the batches in order.
+ *
+ * Invariant: a plan does not change after open, but for its counters. Threads: shared.
+ */
+#include "lance/buffer_pool.h"
+#include "lance/dataset_priv.h"
+
+/* Rows that are read, filtered and delivered together: neighbouring ranges of one fragment. */
+typedef struct lk_morsel {
+    size_t fragment;
+    size_t first_range, range_count; /* in lk_morsel_scan.ranges */
+    uint64_t rows;
+} lk_morsel;
+
+struct lk_morsel_scan {
+    lk_dataset        *dataset;
+    lk_arena           arena;
+    struct ArrowSchema schema;      /* of the batches */
+    const size_t      *columns;     /* top-level fields that are returned */
+    size_t             column_count;
+    bool               with_row_id, no_columns;
+    const lk_predicate *predicate;
+    size_t            *tested;      /* fields that the predicate reads, ascending */
+    size_t             tested_count;
+    lk_cancel         *cancel;
+    lk_buffer_pool    *pool;
+    lk_morsel         *morsels;
+    size_t             morsel_count;
+    lk_row_range      *ranges;
+    size_t             range_count;
+    lk_scan_stats      stats;       /* but for rows_decoded */
+    atomic_size_t      next;        /* the first morsel nobody took */
+    _Atomic uint64_t   left;        /* rows that the limit still allows */
+    _Atomic uint64_t   rows_decoded;
+};
+
+/* Decodes morsel `index`. *out: a batch, maybe of length 0. */
+LK_MUST_CHECK lk_rc lk_morsel_run(lk_morsel_scan *scan, size_t index, struct ArrowArray *out, lk_err *err);
+
+/* Leaves the first `rows` rows of a batch. */
+void lk_batch_truncate(struct ArrowArray *batch, int64_t rows);
+
+#endif

@@ -1,0 +1,347 @@
+/* write_leaf.c - see write_leaf.h. */
+#include "lance/write_leaf.h"
+
+#include "arrow/bits.h"
+#include "arrow/schema.h"
+
+enum {
+    /* Booleans in a list stay in mini-blocks, two rows to a chunk of 32 KiB. */
+    LIST_BITS_MAX = 64 * 1024
+};
+
+/* -- shape ----------------------------------------------------------------------------------------- */
+static lk_rc unsupported(const struct ArrowSchema *field, lk_err *err)
+{
+    lk_buf text = {0};
+    lk_type_format(field, &text);
+    const char *name = field->name == NULL ? "" : field->name;
+    lk_rc rc = lk_fail(err, LK_E_INVALID_SCHEMA, "column %s: cannot store %s", name, field->format);
+    lk_detail(err, "column %s: this build does not store the type %.*s", name, LK_FMT(lk_buf_view(&text)));
+    lk_buf_deinit(&text);
+    return rc;
+}
+
+static bool storable(const lk_type *type)
+{
+    bool interval = type->id >= LK_TYPE_INTERVAL_MONTH && type->id <= LK_TYPE_INTERVAL_NANO;
+    bool small_decimal = type->id == LK_TYPE_DECIMAL32 || type->id == LK_TYPE_DECIMAL64;
+    return !interval && !small_decimal && !type->dictionary;
+}
+
+lk_rc lk_leaf_init(lk_leaf *leaf, const struct ArrowSchema *field, size_t layer_count, lk_err *err)
+{
+    const struct ArrowSchema *at = field;
+    uint64_t                  items = 1;
+    *leaf = (lk_leaf){.layer_count = layer_count};
+    while (lk_type_of(at, &leaf->type) && leaf->type.layout == LK_LAYOUT_FIXED_LIST) {
+        int64_t size = leaf->type.list_size;
+        if (leaf->level_count == LK_LIST_LEVELS_MAX || size <= 0 || size > INT32_MAX / 64 / (int64_t)items) {
+            return unsupported(field, err);
+        }
+        items *= (uint64_t)size;
+        leaf->levels[leaf->level_count++] = (lk_leaf_level){.size = (uint32_t)size, .items = items};
+        at = at->children[0];
+    }
+    if (!lk_type_of(at, &leaf->type) || !storable(&leaf->type) || layer_count > LK_LAYERS_MAX) {
+        return unsupported(field, err);
+    }
+    lk_layout layout = leaf->type.layout;
+    bool      variable = layout == LK_LAYOUT_BYTES32 || layout == LK_LAYOUT_BYTES64;
+    bool      fixed = layout == LK_LAYOUT_BITS || layout == LK_LAYOUT_FIXED;
+    if (!(fixed || (leaf->level_count == 0 && (variable || layout == LK_LAYOUT_NULL)))) {
+        return unsupported(field, err);
+    }
+    leaf->offset_bytes = layout == LK_LAYOUT_BYTES32 ? 4 : layout == LK_LAYOUT_BYTES64 ? 8 : 0;
+    uint64_t bits = !fixed ? 0 : items * (layout == LK_LAYOUT_BITS ? 1 : leaf->type.width * 8ULL);
+    if (bits > INT32_MAX || (fixed && bits == 0) || (layout == LK_LAYOUT_BITS && bits > LIST_BITS_MAX)) {
+        return unsupported(field, err);
+    }
+    leaf->row_bits = (uint32_t)bits;
+    return LK_OK;
+}
+
+void lk_leaf_deinit(lk_leaf *leaf)
+{
+    lk_buf_deinit(&leaf->values);
+    lk_buf_deinit(&leaf->ends);
+    lk_buf_deinit(&leaf->marks);
+    for (size_t level = 0; level < leaf->level_count; level++) {
+        lk_buf_deinit(&leaf->levels[level].bits);
+    }
+}
+
+void lk_leaf_clear(lk_leaf *leaf)
+{
+    lk_buf_clear(&leaf->values);
+    lk_buf_clear(&leaf->ends);
+    lk_buf_clear(&leaf->marks);
+    for (size_t level = 0; level < leaf->level_count; level++) {
+        lk_buf_clear(&leaf->levels[level].bits);
+        leaf->levels[level].has_nulls = false;
+    }
+    leaf->rows = leaf->longest = 0;
+    leaf->has_marks = false;
+}
+
+size_t lk_leaf_bytes(const lk_leaf *leaf)
+{
+    return leaf->values.size + leaf->ends.size / 2; /* an offset in the file is half as wide */
+}
+
+size_t lk_leaf_capacity(const lk_leaf *leaf)
+{
+    size_t capacity = leaf->values.capacity + leaf->ends.capacity + leaf->marks.capacity;
+    for (size_t level = 0; level < leaf->level_count; level++) {
+        capacity += leaf->levels[level].bits.capacity;
+    }
+    return capacity;
+}
+
+/* -- nulls ----------------------------------------------------------------------------------------- */
+static const uint8_t *bitmap_of(const struct ArrowArray *array)
+{
+    return array->n_buffers > 0 && array->null_count != 0 ? array->buffers[0] : NULL;
+}
+
+static bool has_null(const struct ArrowArray *array, int64_t start, int64_t count)
+{
+    const uint8_t *bits = bitmap_of(array);
+    return bits != NULL && lk_bits_count(bits, start, count) != count;
+}
+
+static void mark(lk_leaf *leaf, const uint8_t *bits, int64_t start, int64_t count, uint8_t value)
+{
+    uint8_t *marks = (uint8_t *)leaf->marks.data + leaf->rows;
+    for (int64_t row = 0; row < count; row++) {
+        if (!lk_bit(bits, start + row)) {
+            marks[row] = value;
+        }
+    }
+}
+
+/* Notes the nulls of the next rows: the leaf's, then its structs' outwards. */
+static void append_marks(
+    lk_leaf *leaf, const struct ArrowArray *array, int64_t start, int64_t count, const lk_leaf_parent *parents)
+{
+    bool any = leaf->type.layout == LK_LAYOUT_NULL || has_null(array, start, count);
+    for (size_t parent = 0; parent + 1 < leaf->layer_count; parent++) {
+        any = any || has_null(parents[parent].array, parents[parent].start, count);
+    }
+    if (any && !leaf->has_marks) {
+        lk_buf_append_zeros(&leaf->marks, (size_t)leaf->rows);
+        leaf->has_marks = true;
+    }
+    if (!leaf->has_marks) {
+        return;
+    }
+    lk_buf_append_zeros(&leaf->marks, (size_t)count);
+    if (leaf->type.layout == LK_LAYOUT_NULL) {
+        memset(leaf->marks.data + leaf->rows, 1, (size_t)count);
+    } else if (has_null(array, start, count)) {
+        mark(leaf, bitmap_of(array), start, count, 1);
+    }
+    for (size_t parent = 0; parent + 1 < leaf->layer_count; parent++) {
+        if (has_null(parents[parent].array, parents[parent].start, count)) {
+            mark(leaf, bitmap_of(parents[parent].array), parents[parent].start, count, (uint8_t)(parent + 2));
+        }
+    }
+}
+
+static bool is_null(const lk_leaf *leaf, uint64_t row)
+{
+    return leaf->has_marks && leaf->marks.data[row] != 0;
+}
+
+/* -- values ---------------------------------------------------------------------------------------- */
+static void append_bits(lk_buf *out, uint64_t at, const uint8_t *from, int64_t start, int64_t count)
+{
+    size_t size = (size_t)(at + (uint64_t)count + 7) / 8;
+    lk_buf_append_zeros(out, size - out->size);
+    if (count > 0) {
+        lk_bits_copy(from, start, (uint8_t *)out->data, (int64_t)at, count);
+    }
+}
+
+static void clear_bit(uint8_t *bits, uint64_t index)
+{
+    bits[index / 8] = (uint8_t)(bits[index / 8] & ~(1U << (index % 8)));
+}
+
+static void zero_nulls(lk_leaf *leaf, int64_t count)
+{
+    uint8_t *values = (uint8_t *)leaf->values.data;
+    uint64_t bits = leaf->row_bits;
+    for (uint64_t row = leaf->rows; row < leaf->rows + (uint64_t)count; row++) {
+        if (!is_null(leaf, row)) {
+            continue;
+        }
+        if (bits % 8 == 0) {
+            memset(values + row * (bits / 8), 0, bits / 8);
+        }
+        for (uint64_t bit = 0; bits % 8 != 0 && bit < bits; bit++) {
+            clear_bit(values, row * bits + bit);
+        }
+    }
+}
+
+/* Item validity of a list level for `count` items from `start`. */
+static void append_items(lk_leaf *leaf, lk_leaf_level *level, const struct ArrowArray *items, int64_t start, int64_t count)
+{
+    uint64_t at = leaf->rows * level->items;
+    bool     nulls = has_null(items, start, count);
+    if (nulls && !level->has_nulls) {
+        append_bits(&level->bits, 0, NULL, 0, (int64_t)at);
+        level->has_nulls = true;
+    }
+    if (level->has_nulls) {
+        append_bits(&level->bits, at, nulls ? bitmap_of(items) : NULL, start, count);
+    }
+}
+
+/* Walks down fixed-size lists to the values; start and count become those of the items. */
+static lk_rc descend(lk_leaf *leaf, const struct ArrowArray **array, int64_t *start, int64_t *count, lk_err *err)
+{
+    for (size_t level = 0; level < leaf->level_count; level++) {
+        lk_leaf_level           *list = &leaf->levels[level];
+        const struct ArrowArray *items = (*array)->children[0];
+        *start = *start * list->size + items->offset;
+        *count *= list->size;
+        if (*start + *count > items->length + items->offset) {
+            return lk_fail(err, LK_E_INVALID_IPC, "a fixed-size list has fewer items than rows");
+        }
+        append_items(leaf, list, items, *start, *count);
+        *array = items;
+    }
+    return LK_OK;
+}
+
+/* Null items inside a list hold zeros, like null rows. */
+static void zero_items(lk_leaf *leaf, int64_t rows)
+{
+    uint32_t bits = leaf->type.layout == LK_LAYOUT_BITS ? 1 : leaf->type.width * 8;
+    uint8_t *values = (uint8_t *)leaf->values.data;
+    for (size_t level = 0; level < leaf->level_count; level++) {
+        const lk_leaf_level *list = &leaf->levels[level];
+        uint64_t first = leaf->rows * list->items, end = first + (uint64_t)rows * list->items;
+        uint64_t run = leaf->levels[leaf->level_count - 1].items / list->items * bits; /* bits an item */
+        for (uint64_t item = first; list->has_nulls && item < end; item++) {
+            if (lk_bit((const uint8_t *)list->bits.data, (int64_t)item)) {
+                continue;
+            }
+            for (uint64_t bit = item * run; bit < (item + 1) * run; bit += bits) {
+                if (bits == 1) {
+                    clear_bit(values, bit);
+                } else {
+                    memset(values + bit / 8, 0, bits / 8);
+                }
+            }
+        }
+    }
+}
+
+static lk_rc append_fixed(lk_leaf *leaf, const struct ArrowArray *array, int64_t start, int64_t count, lk_err *err)
+{
+    int64_t rows = count;
+    lk_rc   rc = descend(leaf, &array, &start, &count, err);
+    if (rc != LK_OK) {
+        return rc;
+    }
+    const uint8_t *from = array->buffers[1];
+    if (leaf->type.layout == LK_LAYOUT_BITS) {
+        append_bits(&leaf->values, leaf->rows * leaf->row_bits, from, start, count);
+    } else {
+        lk_buf_append(&leaf->values, from + (size_t)start * leaf->type.width, (size_t)count * leaf->type.width);
+    }
+    if (leaf->has_marks) {
+        zero_nulls(leaf, rows);
+    }
+    zero_items(leaf, rows);
+    return LK_OK;
+}
+
+static uint64_t offset_at(const lk_leaf *leaf, const struct ArrowArray *array, int64_t row)
+{
+    uint64_t offset = 0;
+    memcpy(&offset, (const uint8_t *)array->buffers[1] + (size_t)row * leaf->offset_bytes, leaf->offset_bytes);
+    return offset;
+}
+
+static void append_ends(lk_leaf *leaf, const struct ArrowArray *array, int64_t start, int64_t count)
+{
+    uint64_t shift = leaf->values.size - offset_at(leaf, array, start), before = leaf->values.size;
+    lk_buf_reserve(&leaf->ends, (size_t)count * 8);
+    char *ends = leaf->ends.data + leaf->ends.size;
+    for (int64_t row = 0; row < count; row++) {
+        uint64_t end = offset_at(leaf, array, start + row + 1) + shift;
+        lk_store_u64(ends + row * 8, end);
+        leaf->longest = end - before > leaf->longest ? end - before : leaf->longest;
+        before = end;
+    }
+    leaf->ends.size += (size_t)count * 8;
+}
+
+/* With nulls among them: value by value, nulls left out. */
+static void append_some(lk_leaf *leaf, const struct ArrowArray *array, int64_t start, int64_t count)
+{
+    const char *bytes = array->buffers[2];
+    for (int64_t row = 0; row < count; row++) {
+        uint64_t first = offset_at(leaf, array, start + row), last = offset_at(leaf, array, start + row + 1);
+        if (!is_null(leaf, leaf->rows + (uint64_t)row) && last > first) {
+            lk_buf_append(&leaf->values, bytes + first, (size_t)(last - first));
+            leaf->longest = last - first > leaf->longest ? last - first : leaf->longest;
+        }
+        uint64_t end = leaf->values.size;
+        lk_buf_append(&leaf->ends, &end, 8);
+    }
+}
+
+static void append_text(lk_leaf *leaf, const struct ArrowArray *array, int64_t start, int64_t count)
+{
+    if (leaf->has_marks) {
+        append_some(leaf, array, start, count);
+        return;
+    }
+    uint64_t first = offset_at(leaf, array, start), last = offset_at(leaf, array, start + count);
+    append_ends(leaf, array, start, count);
+    if (last > first) {
+        lk_buf_append(&leaf->values, (const char *)array->buffers[2] + first, (size_t)(last - first));
+    }
+}
+
+lk_rc lk_leaf_append(lk_leaf *leaf, const struct ArrowArray *array, int64_t start, int64_t count,
+    const lk_leaf_parent *parents, lk_err *err)
+{
+    lk_rc rc = LK_OK;
+    append_marks(leaf, array, start, count, parents);
+    if (leaf->row_bits > 0) {
+        rc = append_fixed(leaf, array, start, count, err);
+    } else if (leaf->offset_bytes > 0 && count > 0) {
+        append_text(leaf, array, start, count);
+    }
+    leaf->rows += (uint64_t)count;
+    return rc;
+}
+
+int64_t lk_leaf_room(
+    const lk_leaf *leaf, const struct ArrowArray *array, int64_t start, int64_t count, size_t page_bytes)
+{
+    size_t  have = lk_leaf_bytes(leaf), room = have < page_bytes ? page_bytes - have : 0;
+    int64_t low = 1, high = count;
+    if (leaf->row_bits > 0) {
+        uint64_t rows = (uint64_t)room * 8 / leaf->row_bits;
+        return rows == 0 ? 1 : rows < (uint64_t)count ? (int64_t)rows : count;
+    }
+    if (leaf->offset_bytes == 0) {
+        return count;
+    }
+    uint64_t first = offset_at(leaf, array, start);
+    while (low < high) { /* the most rows that fit */
+        int64_t middle = low + (high - low + 1) / 2;
+        if (offset_at(leaf, array, start + middle) - first + (uint64_t)middle * 4 <= room) {
+            low = middle;
+        } else {
+            high = middle - 1;
+        }
+    }
+    return low;
+}

@@ -1,0 +1,64 @@
+#ifndef LK_LANCE_WRITE_LEAF_H
+#define LK_LANCE_WRITE_LEAF_H
+/*
+ * write_leaf.h - the rows of one leaf column that wait to become a page.
+ *
+ * Invariants:
+ *   1. Null rows hold zeros or empty text: nothing from under a null reaches the file.
+ *   2. marks say why a row is null: 0 valid, 1 the leaf itself, 1 + k its k-th struct outwards (the outermost
+ *      that is null). They exist only once a null was seen.
+ *
+ * Threads: confined.
+ */
+#include "arrow/type.h"
+#include "base/bytes.h"
+#include "lance/column.h"
+
+typedef struct lk_leaf_level { /* of fixed-size lists, outer to inner */
+    uint32_t size;
+    uint64_t items;    /* a row */
+    lk_buf   bits;     /* item validity, when has_nulls */
+    bool     has_nulls;
+} lk_leaf_level;
+
+typedef struct lk_leaf {
+    lk_type       type;        /* of the innermost values */
+    size_t        layer_count; /* 1 + structs around it */
+    uint32_t      row_bits;    /* fixed; 0: variable or null type */
+    uint32_t      offset_bytes;
+    lk_leaf_level levels[LK_LIST_LEVELS_MAX];
+    size_t        level_count;
+    uint64_t      rows;
+    lk_buf        values;      /* fixed rows, bit by bit when row_bits is no multiple of 8; else the text */
+    lk_buf        ends;        /* variable: where each value ends in values, u64 */
+    lk_buf        marks;       /* u8 a row, when has_marks */
+    bool          has_marks;
+    uint64_t      longest;     /* variable: of the values */
+} lk_leaf;
+
+/* Fills the shape from the field. LK_E_INVALID_SCHEMA for types that this writer does not store. */
+LK_MUST_CHECK lk_rc lk_leaf_init(lk_leaf *leaf, const struct ArrowSchema *field, size_t layer_count, lk_err *err);
+void lk_leaf_deinit(lk_leaf *leaf); /* idempotent */
+void lk_leaf_clear(lk_leaf *leaf);  /* no rows, memory kept */
+
+size_t lk_leaf_bytes(const lk_leaf *leaf);    /* waiting in the page */
+size_t lk_leaf_capacity(const lk_leaf *leaf); /* memory held */
+
+/* One struct around a leaf: its array and where the rows begin in it. */
+typedef struct lk_leaf_parent {
+    const struct ArrowArray *array;
+    int64_t                  start; /* absolute: the array's offset is in it */
+} lk_leaf_parent;
+
+/*
+ * Appends `count` rows from absolute row `start` of array (offset included). parents: structs around it, inner
+ * to outer, layer_count - 1 of them.
+ */
+LK_MUST_CHECK lk_rc lk_leaf_append(lk_leaf *leaf, const struct ArrowArray *array, int64_t start, int64_t count,
+    const lk_leaf_parent *parents, lk_err *err);
+
+/* How many of the next `count` rows bring the page to page_bytes (at least 1). */
+int64_t lk_leaf_room(
+    const lk_leaf *leaf, const struct ArrowArray *array, int64_t start, int64_t count, size_t page_bytes);
+
+#endif
