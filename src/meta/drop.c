@@ -110,6 +110,13 @@ lk_rc lk_drop_finish(
         const lk_table_at at = {.location = remains->location, .incarnation = remains->incarnation};
         rc = env->engine->ops->remove(env->engine, at, terms, err);
     }
+    if (rc == LK_E_CONFLICT) { /* a lost guard looks like this to the engine */
+        lk_err lost = {0};
+        if (lk_fence_check(&env->fence, &terms, &lost) != LK_OK) {
+            *err = lost;
+            rc = lost.rc;
+        }
+    }
     if (rc == LK_OK) {
         lk_crash_point(env, "forget");
         const lk_kv_change change = {

@@ -32,7 +32,7 @@ static bool publish(lk_elect *elect)
     return changed;
 }
 
-static void round_once(lk_elect *elect)
+void lk_elect_round(lk_elect *elect)
 {
     lk_err err = {0};
     lk_mutex_lock(&elect->mutex);
@@ -66,7 +66,7 @@ static void run(void *context)
     while (!elect->stop) {
         lk_mutex_unlock(&elect->mutex);
         uint64_t start = lk_clock_monotonic_ms(elect->clock);
-        round_once(elect);
+        lk_elect_round(elect);
         lk_mutex_lock(&elect->mutex);
         uint64_t next = start + pause_ms(elect->role);
         if (!elect->stop) {

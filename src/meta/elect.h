@@ -37,6 +37,9 @@ void lk_elect_init(lk_elect *elect, lk_kv *kv, lk_clock *clock, lk_bytes node_id
 /* Starts the thread; the first round begins at once. */
 LK_MUST_CHECK lk_rc lk_elect_start(lk_elect *elect, lk_err *err);
 
+/* One round now, on the caller's thread: what the thread does, and how tests lead without one. */
+void lk_elect_round(lk_elect *elect);
+
 /* Stops and joins the thread; the lease stays until it runs out. Accepts one that never started. */
 void lk_elect_halt(lk_elect *elect);
 
