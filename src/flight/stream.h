@@ -68,7 +68,7 @@ void lk_flight_reader_restrict(lk_flight_reader *reader, uint64_t stream_bytes_m
 
 /* Sets the byte limit and whether compressed buffers are refused once the first message has told what this is; what
  * has come so far counts. Before the first batch is read. */
-void lk_flight_reader_limit(lk_flight_reader *reader, uint64_t stream_bytes_max, bool refuse_compressed);
+void lk_flight_reader_restrict(lk_flight_reader *reader, uint64_t stream_bytes_max, bool refuse_compressed);
 
 /* Of the first message. Borrowed. */
 const lk_flight_descriptor *lk_flight_reader_descriptor(const lk_flight_reader *reader);

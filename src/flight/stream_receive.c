@@ -193,7 +193,7 @@ lk_rc lk_flight_reader_open(lk_flight_reader **out, lk_flight_peer peer, const l
     return LK_OK;
 }
 
-void lk_flight_reader_limit(lk_flight_reader *reader, uint64_t stream_bytes_max, bool refuse_compressed)
+void lk_flight_reader_restrict(lk_flight_reader *reader, uint64_t stream_bytes_max, bool refuse_compressed)
 {
     LK_ASSERT(reader->decoder == NULL);
     reader->options.stream_bytes_max = stream_bytes_max;
