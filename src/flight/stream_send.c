@@ -255,6 +255,9 @@ static size_t gather(const queue *q, bool *full)
     size_t  taken = 0, bytes = 0;
     int64_t rows = 0;
     *full = !q->self->coalesce;
+    if (*full) {
+        return q->count > 0 ? 1 : 0;
+    }
     while (taken < q->count && !*full) {
         size_t at = (q->head + taken) % QUEUE_BATCHES_MAX;
         bool   fits = taken == 0 || (rows + q->batches[at].length <= LK_STREAM_BATCH_ROWS &&
@@ -268,7 +271,7 @@ static size_t gather(const queue *q, bool *full)
         taken++;
         *full = rows >= LK_STREAM_BATCH_ROWS || bytes >= LK_STREAM_BATCH_BYTES;
     }
-    return taken > 0 ? taken : (q->count > 0 ? 1 : 0);
+    return taken;
 }
 
 /* Moves the batches of the next message out; *count = 0 at the end. */
@@ -279,7 +282,7 @@ static void take(queue *q, struct ArrowArray *out, size_t *count)
     lk_mutex_lock(&q->mutex);
     for (;;) {
         *count = gather(q, &full);
-        if (full || q->ended) {
+        if ((full && *count > 0) || q->ended) {
             break;
         }
         if (*count == 0) {
