@@ -11,7 +11,8 @@
  *      before it is used, work is bounded by the input's size, decompression and bodies by the budget.
  *      What comes out has passed lk_array_validate.
  *   3. Decoded arrays point into the body (64-byte aligned, reference counted) and keep it alive.
- *   4. Unions, views, run-end encoding, big-endian data and tensors are refused.
+ *   4. Unions, views, run-end encoding, big-endian data and tensors are refused; only writing knows dense
+ *      unions (Flight SQL's SqlInfo is one).
  *
  * Errors: LK_E_INVALID_IPC with a detail, for everything wrong or refused in the bytes; LK_E_LIMIT for the
  * budget; sources and sinks pass their own. Threads: every object is confined; arrays are shareable.

@@ -226,11 +226,31 @@ static lk_rc add_values(making *m, const struct ArrowSchema *schema, const lk_ty
     return LK_OK;
 }
 
+/* A dense union, whole: its offsets point into children that are sent as they are. */
+static lk_rc add_union(making *m, const struct ArrowSchema *schema, const struct ArrowArray *array, int64_t at,
+    int64_t count)
+{
+    if (at != 0 || count != array->length) {
+        return lk_fail(m->err, LK_E_INVALID_SCHEMA, "a slice of a union in IPC");
+    }
+    add_node(m, count, 0);
+    add_buffer(m, array->buffers[0], (size_t)count);
+    add_buffer(m, array->buffers[1], (size_t)count * sizeof(int32_t));
+    lk_rc rc = LK_OK;
+    for (int64_t i = 0; rc == LK_OK && i < schema->n_children; i++) {
+        rc = add_rows(m, schema->children[i], array->children[i], 0, array->children[i]->length);
+    }
+    return rc;
+}
+
 /* Adds rows [start, start + count) of array, counted from its own first row. */
 static lk_rc add_rows(making *m, const struct ArrowSchema *schema, const struct ArrowArray *array, int64_t start,
     int64_t count)
 {
     lk_type type;
+    if (lk_ipc_is_union(schema)) {
+        return add_union(m, schema, array, array->offset + start, count);
+    }
     if (!lk_type_of(schema, &type)) {
         return lk_fail(m->err, LK_E_INVALID_SCHEMA, "format %s in IPC", schema->format);
     }

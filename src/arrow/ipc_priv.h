@@ -18,6 +18,12 @@ enum { LK_CODEC_NONE = -1, LK_CODEC_LZ4 = 0, LK_CODEC_ZSTD = 1 };
 /* Starts an LK_E_INVALID_IPC whose detail is the text. */
 LK_MUST_CHECK lk_rc lk_ipc_bad(lk_err *err, const char *format, ...) LK_PRINTF(2, 3);
 
+/* A dense union: written, never read. */
+static inline bool lk_ipc_is_union(const struct ArrowSchema *schema)
+{
+    return strncmp(schema->format, "+ud:", 4) == 0;
+}
+
 /* -- schemas ----------------------------------------------------------------------------------------- */
 typedef struct lk_ipc_schema {
     struct ArrowSchema schema;

@@ -133,8 +133,28 @@ static lk_rc refuse(const struct ArrowSchema *schema, lk_err *err)
                schema->name == NULL ? "" : schema->name), rc;
 }
 
+/* Type ids are 0, 1, 2, ...: all that lake itself makes. */
+static lk_rc write_union(writing *w, const struct ArrowSchema *schema, lk_err *err)
+{
+    flatcc_builder_t *b = &w->builder;
+    ok(ns(Field_name_create_str(b, schema->name == NULL ? "" : schema->name)));
+    ok(ns(Field_nullable_add(b, (schema->flags & ARROW_FLAG_NULLABLE) != 0)));
+    ok(ns(Field_type_Union_start(b)));
+    ok(ns(Union_mode_add(b, ns(UnionMode_Dense))));
+    ok(ns(Union_typeIds_start(b)));
+    for (int32_t i = 0; i < schema->n_children; i++) {
+        LK_ASSERT(ns(Union_typeIds_push(b, &i)) != NULL);
+    }
+    ok(ns(Union_typeIds_end(b)));
+    ok(ns(Field_type_Union_end(b)));
+    return write_children(w, schema, err);
+}
+
 static lk_rc write_field(writing *w, const struct ArrowSchema *schema, lk_err *err)
 {
+    if (lk_ipc_is_union(schema)) {
+        return write_union(w, schema, err);
+    }
     flatcc_builder_t *b = &w->builder;
     const struct ArrowSchema *values = schema->dictionary == NULL ? schema : schema->dictionary;
     lk_type type, value_type;
