@@ -60,14 +60,24 @@ bool lk_pb_next(lk_pb_cursor *cursor, lk_pb_item *out)
         return false;
     }
     uint64_t tag = lk_pb_varint(cursor);
-    *out = (lk_pb_item){.number = (uint32_t)(tag >> 3), .wire_type = (uint32_t)(tag & 7), .bytes = LK_LITERAL("")};
+    *out = (lk_pb_item){
+        .number = (uint32_t)(tag >> 3), .wire_type = (uint32_t)(tag & 7), .bytes = LK_LITERAL("")};
     cursor->bad = cursor->bad || tag > UINT32_MAX || out->number == 0;
     switch (out->wire_type) {
-    case LK_PB_VARINT: out->value = lk_pb_varint(cursor); break;
-    case LK_PB_FIXED64: out->value = fixed(cursor, 8); break;
-    case LK_PB_LENGTH: out->bytes = counted(cursor); break;
-    case LK_PB_FIXED32: out->value = fixed(cursor, 4); break;
-    default: cursor->bad = true; /* groups are long gone */
+    case LK_PB_VARINT:
+        out->value = lk_pb_varint(cursor);
+        break;
+    case LK_PB_FIXED64:
+        out->value = fixed(cursor, 8);
+        break;
+    case LK_PB_LENGTH:
+        out->bytes = counted(cursor);
+        break;
+    case LK_PB_FIXED32:
+        out->value = fixed(cursor, 4);
+        break;
+    default:
+        cursor->bad = true; /* groups are long gone */
     }
     return !cursor->bad;
 }
@@ -125,9 +135,9 @@ static bool is_array(lk_pb_type type)
 
 static size_t element_size(const lk_pb_field *field)
 {
-    return field->type == LK_PB_MANY ? field->of->size
-        : field->type == LK_PB_TEXTS ? sizeof(lk_bytes)
-                                     : sizeof(uint32_t);
+    return field->type == LK_PB_MANY    ? field->of->size
+           : field->type == LK_PB_TEXTS ? sizeof(lk_bytes)
+                                        : sizeof(uint32_t);
 }
 
 /* How many elements one item brings: a packed run has one for each byte that ends a varint. */
@@ -164,8 +174,7 @@ static bool make_arrays(const lk_pb_message *message, lk_bytes bytes, lk_arena *
     return !cursor.bad;
 }
 
-static lk_rc read_into(
-    const lk_pb_message *message, lk_bytes bytes, lk_arena *arena, void *out, lk_err *err);
+static lk_rc read_into(const lk_pb_message *message, lk_bytes bytes, lk_arena *arena, void *out, lk_err *err);
 
 static void *next_element(const lk_pb_field *field, void *out)
 {
@@ -181,8 +190,8 @@ static lk_rc malformed(const lk_pb_message *message, const char *what, lk_err *e
     return rc;
 }
 
-static lk_rc read_packed(const lk_pb_message *message, const lk_pb_field *field, const lk_pb_item *item, void *out,
-    lk_err *err)
+static lk_rc read_packed(
+    const lk_pb_message *message, const lk_pb_field *field, const lk_pb_item *item, void *out, lk_err *err)
 {
     lk_pb_cursor cursor = lk_pb_cursor_of(item->bytes);
     if (item->wire_type == LK_PB_VARINT) {
@@ -216,7 +225,7 @@ static lk_rc read_bytes(const lk_pb_message *message, const lk_pb_field *field, 
     lk_arena *arena, void *out, lk_err *err)
 {
     bool text = field->type == LK_PB_TEXT || field->type == LK_PB_KEY || field->type == LK_PB_OPT_TEXT ||
-        field->type == LK_PB_TEXTS;
+                field->type == LK_PB_TEXTS;
     if (text && !lk_bytes_are_utf8(item->bytes)) {
         return malformed(message, "text is not UTF-8", err);
     }
@@ -240,8 +249,10 @@ static uint32_t wire_type(lk_pb_type type)
     case LK_PB_UINT:
     case LK_PB_INT:
     case LK_PB_BOOL:
-    case LK_PB_OPT_INT: return LK_PB_VARINT;
-    case LK_PB_OPT_DOUBLE: return LK_PB_FIXED64;
+    case LK_PB_OPT_INT:
+        return LK_PB_VARINT;
+    case LK_PB_OPT_DOUBLE:
+        return LK_PB_FIXED64;
     case LK_PB_BYTES:
     case LK_PB_TEXT:
     case LK_PB_KEY:
@@ -250,7 +261,8 @@ static uint32_t wire_type(lk_pb_type type)
     case LK_PB_TEXTS:
     case LK_PB_UINT32S:
     case LK_PB_ONE:
-    case LK_PB_MANY: break;
+    case LK_PB_MANY:
+        break;
     }
     return LK_PB_LENGTH;
 }
@@ -364,15 +376,21 @@ static void write_field(const lk_pb_field *field, const void *in, lk_buf *out)
     case LK_PB_INT:
     case LK_PB_BOOL:
     case LK_PB_OPT_INT:
-    case LK_PB_OPT_DOUBLE: write_number(field, in, out); break;
+    case LK_PB_OPT_DOUBLE:
+        write_number(field, in, out);
+        break;
     case LK_PB_BYTES:
     case LK_PB_TEXT:
     case LK_PB_KEY:
     case LK_PB_OPT_BYTES:
-    case LK_PB_OPT_TEXT: write_bytes(field, in, out); break;
+    case LK_PB_OPT_TEXT:
+        write_bytes(field, in, out);
+        break;
     case LK_PB_TEXTS:
     case LK_PB_UINT32S:
-    case LK_PB_MANY: write_array(field, in, out); break;
+    case LK_PB_MANY:
+        write_array(field, in, out);
+        break;
     case LK_PB_ONE:
         if (*(const bool *)target) {
             write_one(field, target, out);

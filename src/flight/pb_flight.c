@@ -12,17 +12,29 @@
 #define COUNT(array) (sizeof(array) / sizeof *(array))
 
 /* F(struct, number, type, member), with a companion member, with a table. */
-#define F(s, number, type, member) {number, LK_PB_##type, offsetof(s, member), 0, NULL}
-#define F2(s, number, type, member, companion) {number, LK_PB_##type, offsetof(s, member), offsetof(s, companion), NULL}
-#define FM(s, number, type, member, table) {number, LK_PB_##type, offsetof(s, member), 0, &table}
-#define FN(s, number, member, companion, table)                                                                    \
-    {number, LK_PB_MANY, offsetof(s, member), offsetof(s, companion), &table}
-#define MESSAGE(variable, text, s, fields)                                                                         \
+#define F(s, number, type, member)                         \
+    {                                                      \
+        number, LK_PB_##type, offsetof(s, member), 0, NULL \
+    }
+#define F2(s, number, type, member, companion)                                  \
+    {                                                                           \
+        number, LK_PB_##type, offsetof(s, member), offsetof(s, companion), NULL \
+    }
+#define FM(s, number, type, member, table)                   \
+    {                                                        \
+        number, LK_PB_##type, offsetof(s, member), 0, &table \
+    }
+#define FN(s, number, member, companion, table)                                 \
+    {                                                                           \
+        number, LK_PB_MANY, offsetof(s, member), offsetof(s, companion), &table \
+    }
+#define MESSAGE(variable, text, s, fields) \
     static const lk_pb_message variable = {text, sizeof(s), fields, COUNT(fields)}
 
 /* -- Flight -- */
 
-static const lk_pb_field time_fields[] = {F(lk_flight_time, 1, INT, seconds), F(lk_flight_time, 2, INT, nanos)};
+static const lk_pb_field time_fields[] = {
+    F(lk_flight_time, 1, INT, seconds), F(lk_flight_time, 2, INT, nanos)};
 MESSAGE(time_message, "Timestamp", lk_flight_time, time_fields);
 
 static const lk_pb_field descriptor_fields[] = {F(lk_flight_descriptor, 1, UINT, type),
@@ -37,14 +49,15 @@ MESSAGE(location_message, "Location", lk_flight_location, location_fields);
 
 static const lk_pb_field endpoint_fields[] = {FM(lk_flight_endpoint, 1, ONE, ticket, ticket_message),
     FN(lk_flight_endpoint, 2, locations, location_count, location_message),
-    FM(lk_flight_endpoint, 3, ONE, expiration_time, time_message), F(lk_flight_endpoint, 4, BYTES, app_metadata)};
+    FM(lk_flight_endpoint, 3, ONE, expiration_time, time_message),
+    F(lk_flight_endpoint, 4, BYTES, app_metadata)};
 MESSAGE(endpoint_message, "FlightEndpoint", lk_flight_endpoint, endpoint_fields);
 
 static const lk_pb_field info_fields[] = {F(lk_flight_info, 1, BYTES, schema),
     FM(lk_flight_info, 2, ONE, descriptor, descriptor_message),
-    FN(lk_flight_info, 3, endpoints, endpoint_count, endpoint_message), F(lk_flight_info, 4, INT, total_records),
-    F(lk_flight_info, 5, INT, total_bytes), F(lk_flight_info, 6, BOOL, ordered),
-    F(lk_flight_info, 7, BYTES, app_metadata)};
+    FN(lk_flight_info, 3, endpoints, endpoint_count, endpoint_message),
+    F(lk_flight_info, 4, INT, total_records), F(lk_flight_info, 5, INT, total_bytes),
+    F(lk_flight_info, 6, BOOL, ordered), F(lk_flight_info, 7, BYTES, app_metadata)};
 MESSAGE(info_message, "FlightInfo", lk_flight_info, info_fields);
 
 static const lk_pb_field poll_info_fields[] = {FM(lk_flight_poll_info, 1, ONE, info, info_message),
@@ -59,7 +72,8 @@ MESSAGE(schema_result_message, "SchemaResult", lk_flight_schema_result, schema_r
 static const lk_pb_field put_result_fields[] = {F(lk_flight_put_result, 1, BYTES, app_metadata)};
 MESSAGE(put_result_message, "PutResult", lk_flight_put_result, put_result_fields);
 
-static const lk_pb_field action_fields[] = {F(lk_flight_action, 1, TEXT, type), F(lk_flight_action, 2, BYTES, body)};
+static const lk_pb_field action_fields[] = {
+    F(lk_flight_action, 1, TEXT, type), F(lk_flight_action, 2, BYTES, body)};
 MESSAGE(action_message, "Action", lk_flight_action, action_fields);
 
 static const lk_pb_field result_fields[] = {F(lk_flight_result, 1, BYTES, body)};
@@ -86,22 +100,22 @@ MESSAGE(cancel_info_request_message, "CancelFlightInfoRequest", lk_flight_cancel
     cancel_info_request_fields);
 
 static const lk_pb_field cancel_info_result_fields[] = {F(lk_flight_cancel_info_result, 1, UINT, status)};
-MESSAGE(
-    cancel_info_result_message, "CancelFlightInfoResult", lk_flight_cancel_info_result, cancel_info_result_fields);
+MESSAGE(cancel_info_result_message, "CancelFlightInfoResult", lk_flight_cancel_info_result,
+    cancel_info_result_fields);
 
 static const lk_pb_field renew_endpoint_request_fields[] = {
     FM(lk_flight_renew_endpoint_request, 1, ONE, endpoint, endpoint_message)};
 MESSAGE(renew_endpoint_request_message, "RenewFlightEndpointRequest", lk_flight_renew_endpoint_request,
     renew_endpoint_request_fields);
 
-#define M(name)                                                                                                    \
-    lk_rc lk_flight_##name##_read(lk_bytes message, lk_arena *arena, lk_flight_##name *out, lk_err *err)           \
-    {                                                                                                              \
-        return lk_pb_read(&name##_message, message, arena, out, err);                                              \
-    }                                                                                                              \
-    void lk_flight_##name##_write(const lk_flight_##name *in, lk_buf *out)                                         \
-    {                                                                                                              \
-        lk_pb_write(&name##_message, in, out);                                                                     \
+#define M(name)                                                                                          \
+    lk_rc lk_flight_##name##_read(lk_bytes message, lk_arena *arena, lk_flight_##name *out, lk_err *err) \
+    {                                                                                                    \
+        return lk_pb_read(&name##_message, message, arena, out, err);                                    \
+    }                                                                                                    \
+    void lk_flight_##name##_write(const lk_flight_##name *in, lk_buf *out)                               \
+    {                                                                                                    \
+        lk_pb_write(&name##_message, in, out);                                                           \
     }
 LK_FLIGHT_MESSAGES(M)
 #undef M
@@ -124,9 +138,11 @@ static const lk_pb_field get_type_info_fields[] = {
     F2(lk_sql_get_type_info, 1, OPT_INT, data_type, data_type_present)};
 static const lk_pb_field get_keys_fields[] = {F(lk_sql_get_keys, 1, OPT_TEXT, catalog),
     F(lk_sql_get_keys, 2, OPT_TEXT, db_schema), F(lk_sql_get_keys, 3, TEXT, table)};
-static const lk_pb_field get_cross_reference_fields[] = {F(lk_sql_get_cross_reference, 1, OPT_TEXT, pk_catalog),
-    F(lk_sql_get_cross_reference, 2, OPT_TEXT, pk_db_schema), F(lk_sql_get_cross_reference, 3, TEXT, pk_table),
-    F(lk_sql_get_cross_reference, 4, OPT_TEXT, fk_catalog), F(lk_sql_get_cross_reference, 5, OPT_TEXT, fk_db_schema),
+static const lk_pb_field get_cross_reference_fields[] = {
+    F(lk_sql_get_cross_reference, 1, OPT_TEXT, pk_catalog),
+    F(lk_sql_get_cross_reference, 2, OPT_TEXT, pk_db_schema),
+    F(lk_sql_get_cross_reference, 3, TEXT, pk_table), F(lk_sql_get_cross_reference, 4, OPT_TEXT, fk_catalog),
+    F(lk_sql_get_cross_reference, 5, OPT_TEXT, fk_db_schema),
     F(lk_sql_get_cross_reference, 6, TEXT, fk_table)};
 static const lk_pb_field substrait_fields[] = {F(lk_sql_substrait, 1, BYTES, plan)};
 static const lk_pb_field cancel_query_fields[] = {F(lk_sql_cancel_query, 1, BYTES, info)};
@@ -359,10 +375,17 @@ static void keep(lk_flight_data_spans *out, uint64_t number, lk_flight_span span
         out->descriptor = span;
         out->descriptor_present = true;
         break;
-    case DATA_HEADER: out->header = span; break;
-    case DATA_APP_METADATA: out->app_metadata = span; break;
-    case DATA_BODY: out->body = span; break;
-    default: break;
+    case DATA_HEADER:
+        out->header = span;
+        break;
+    case DATA_APP_METADATA:
+        out->app_metadata = span;
+        break;
+    case DATA_BODY:
+        out->body = span;
+        break;
+    default:
+        break;
     }
 }
 
@@ -371,11 +394,20 @@ static void find_next(slice_cursor *cursor, lk_flight_data_spans *out)
     uint64_t tag = slice_varint(cursor);
     cursor->bad = cursor->bad || tag > UINT32_MAX || tag >> 3 == 0;
     switch (tag & 7) {
-    case LK_PB_VARINT: (void)slice_varint(cursor); break;
-    case LK_PB_FIXED64: slice_skip(cursor, 8); break;
-    case LK_PB_FIXED32: slice_skip(cursor, 4); break;
-    case LK_PB_LENGTH: keep(out, tag >> 3, slice_counted(cursor)); break;
-    default: cursor->bad = true;
+    case LK_PB_VARINT:
+        (void)slice_varint(cursor);
+        break;
+    case LK_PB_FIXED64:
+        slice_skip(cursor, 8);
+        break;
+    case LK_PB_FIXED32:
+        slice_skip(cursor, 4);
+        break;
+    case LK_PB_LENGTH:
+        keep(out, tag >> 3, slice_counted(cursor));
+        break;
+    default:
+        cursor->bad = true;
     }
 }
 

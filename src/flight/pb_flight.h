@@ -16,7 +16,7 @@
 #include "base/bytes.h"
 #include "base/err.h"
 
-#define LK_FLIGHT_SERVICE "arrow.flight.protocol.FlightService"
+#define LK_FLIGHT_SERVICE      "arrow.flight.protocol.FlightService"
 #define LK_FLIGHT_METHOD(name) "/arrow.flight.protocol.FlightService/" name
 
 typedef struct lk_flight_list { /* repeated text or bytes */
@@ -132,29 +132,29 @@ typedef struct lk_flight_renew_endpoint_request {
     lk_flight_endpoint endpoint;
 } lk_flight_renew_endpoint_request;
 
-#define LK_FLIGHT_MESSAGES(M)                                                                                      \
-    M(descriptor)                                                                                                  \
-    M(ticket)                                                                                                      \
-    M(endpoint)                                                                                                    \
-    M(info)                                                                                                        \
-    M(poll_info)                                                                                                   \
-    M(schema_result)                                                                                               \
-    M(put_result)                                                                                                  \
-    M(action)                                                                                                      \
-    M(result)                                                                                                      \
-    M(action_type)                                                                                                 \
-    M(criteria)                                                                                                    \
-    M(handshake)                                                                                                   \
-    M(basic_auth)                                                                                                  \
-    M(cancel_info_request)                                                                                         \
-    M(cancel_info_result)                                                                                          \
+#define LK_FLIGHT_MESSAGES(M) \
+    M(descriptor)             \
+    M(ticket)                 \
+    M(endpoint)               \
+    M(info)                   \
+    M(poll_info)              \
+    M(schema_result)          \
+    M(put_result)             \
+    M(action)                 \
+    M(result)                 \
+    M(action_type)            \
+    M(criteria)               \
+    M(handshake)              \
+    M(basic_auth)             \
+    M(cancel_info_request)    \
+    M(cancel_info_result)     \
     M(renew_endpoint_request)
 
 /* lk_flight_ticket_read(message, arena, &ticket, err), lk_flight_ticket_write(&ticket, out), … : rules above.
  * Read starts from zero; write appends. */
-#define M(name)                                                                                                    \
-    LK_MUST_CHECK lk_rc lk_flight_##name##_read(                                                                   \
-        lk_bytes message, lk_arena *arena, lk_flight_##name *out, lk_err *err);                                    \
+#define M(name)                                                                 \
+    LK_MUST_CHECK lk_rc lk_flight_##name##_read(                                \
+        lk_bytes message, lk_arena *arena, lk_flight_##name *out, lk_err *err); \
     void lk_flight_##name##_write(const lk_flight_##name *in, lk_buf *out);
 LK_FLIGHT_MESSAGES(M)
 #undef M
@@ -165,7 +165,8 @@ typedef struct lk_sql_statement { /* CommandStatementQuery, CommandStatementUpda
     lk_bytes query, transaction_id /* optional */;
 } lk_sql_statement;
 
-typedef struct lk_sql_handle { /* TicketStatementQuery, prepared query, prepared update, close-prepared request */
+typedef struct
+    lk_sql_handle { /* TicketStatementQuery, prepared query, prepared update, close-prepared request */
     lk_bytes handle;
 } lk_sql_handle;
 
@@ -205,7 +206,11 @@ typedef struct lk_sql_get_cross_reference {
     lk_bytes fk_table;
 } lk_sql_get_cross_reference;
 
-typedef enum lk_sql_if_absent { LK_SQL_IF_ABSENT_UNSPECIFIED, LK_SQL_IF_ABSENT_CREATE, LK_SQL_IF_ABSENT_FAIL } lk_sql_if_absent;
+typedef enum lk_sql_if_absent {
+    LK_SQL_IF_ABSENT_UNSPECIFIED,
+    LK_SQL_IF_ABSENT_CREATE,
+    LK_SQL_IF_ABSENT_FAIL
+} lk_sql_if_absent;
 typedef enum lk_sql_if_exists {
     LK_SQL_IF_EXISTS_UNSPECIFIED,
     LK_SQL_IF_EXISTS_FAIL,
@@ -244,36 +249,38 @@ typedef struct lk_sql_update_result { /* DoPutUpdateResult: not wrapped in Any *
 } lk_sql_update_result;
 
 typedef struct lk_sql_bind_result { /* DoPutPreparedStatementResult: not wrapped in Any */
-    lk_bytes handle; /* optional */
+    lk_bytes handle;                /* optional */
 } lk_sql_bind_result;
 
-LK_MUST_CHECK lk_rc lk_sql_update_result_read(lk_bytes message, lk_arena *arena, lk_sql_update_result *out, lk_err *err);
-void lk_sql_update_result_write(const lk_sql_update_result *in, lk_buf *out);
-LK_MUST_CHECK lk_rc lk_sql_bind_result_read(lk_bytes message, lk_arena *arena, lk_sql_bind_result *out, lk_err *err);
+LK_MUST_CHECK lk_rc lk_sql_update_result_read(
+    lk_bytes message, lk_arena *arena, lk_sql_update_result *out, lk_err *err);
+void                lk_sql_update_result_write(const lk_sql_update_result *in, lk_buf *out);
+LK_MUST_CHECK lk_rc lk_sql_bind_result_read(
+    lk_bytes message, lk_arena *arena, lk_sql_bind_result *out, lk_err *err);
 void lk_sql_bind_result_write(const lk_sql_bind_result *in, lk_buf *out);
 
 /* Everything that travels inside google.protobuf.Any: C(kind, wire name, union member). */
-#define LK_SQL_COMMANDS(C)                                                                                         \
-    C(STATEMENT_QUERY, "CommandStatementQuery", statement)                                                         \
-    C(STATEMENT_UPDATE, "CommandStatementUpdate", statement)                                                       \
-    C(STATEMENT_SUBSTRAIT, "CommandStatementSubstraitPlan", substrait)                                             \
-    C(STATEMENT_INGEST, "CommandStatementIngest", ingest)                                                          \
-    C(STATEMENT_TICKET, "TicketStatementQuery", handle)                                                            \
-    C(PREPARED_QUERY, "CommandPreparedStatementQuery", handle)                                                     \
-    C(PREPARED_UPDATE, "CommandPreparedStatementUpdate", handle)                                                   \
-    C(GET_CATALOGS, "CommandGetCatalogs", nothing)                                                                 \
-    C(GET_DB_SCHEMAS, "CommandGetDbSchemas", get_db_schemas)                                                       \
-    C(GET_TABLES, "CommandGetTables", get_tables)                                                                  \
-    C(GET_TABLE_TYPES, "CommandGetTableTypes", nothing)                                                            \
-    C(GET_SQL_INFO, "CommandGetSqlInfo", get_sql_info)                                                             \
-    C(GET_TYPE_INFO, "CommandGetXdbcTypeInfo", get_type_info)                                                      \
-    C(GET_PRIMARY_KEYS, "CommandGetPrimaryKeys", get_keys)                                                         \
-    C(GET_EXPORTED_KEYS, "CommandGetExportedKeys", get_keys)                                                       \
-    C(GET_IMPORTED_KEYS, "CommandGetImportedKeys", get_keys)                                                       \
-    C(GET_CROSS_REFERENCE, "CommandGetCrossReference", get_cross_reference)                                        \
-    C(CREATE_PREPARED, "ActionCreatePreparedStatementRequest", statement)                                          \
-    C(PREPARED, "ActionCreatePreparedStatementResult", prepared)                                                   \
-    C(CLOSE_PREPARED, "ActionClosePreparedStatementRequest", handle)                                               \
+#define LK_SQL_COMMANDS(C)                                                  \
+    C(STATEMENT_QUERY, "CommandStatementQuery", statement)                  \
+    C(STATEMENT_UPDATE, "CommandStatementUpdate", statement)                \
+    C(STATEMENT_SUBSTRAIT, "CommandStatementSubstraitPlan", substrait)      \
+    C(STATEMENT_INGEST, "CommandStatementIngest", ingest)                   \
+    C(STATEMENT_TICKET, "TicketStatementQuery", handle)                     \
+    C(PREPARED_QUERY, "CommandPreparedStatementQuery", handle)              \
+    C(PREPARED_UPDATE, "CommandPreparedStatementUpdate", handle)            \
+    C(GET_CATALOGS, "CommandGetCatalogs", nothing)                          \
+    C(GET_DB_SCHEMAS, "CommandGetDbSchemas", get_db_schemas)                \
+    C(GET_TABLES, "CommandGetTables", get_tables)                           \
+    C(GET_TABLE_TYPES, "CommandGetTableTypes", nothing)                     \
+    C(GET_SQL_INFO, "CommandGetSqlInfo", get_sql_info)                      \
+    C(GET_TYPE_INFO, "CommandGetXdbcTypeInfo", get_type_info)               \
+    C(GET_PRIMARY_KEYS, "CommandGetPrimaryKeys", get_keys)                  \
+    C(GET_EXPORTED_KEYS, "CommandGetExportedKeys", get_keys)                \
+    C(GET_IMPORTED_KEYS, "CommandGetImportedKeys", get_keys)                \
+    C(GET_CROSS_REFERENCE, "CommandGetCrossReference", get_cross_reference) \
+    C(CREATE_PREPARED, "ActionCreatePreparedStatementRequest", statement)   \
+    C(PREPARED, "ActionCreatePreparedStatementResult", prepared)            \
+    C(CLOSE_PREPARED, "ActionClosePreparedStatementRequest", handle)        \
     C(CANCEL_QUERY, "ActionCancelQueryRequest", cancel_query)
 
 typedef enum lk_sql_kind {
@@ -281,7 +288,7 @@ typedef enum lk_sql_kind {
 #define C(kind, name, member) LK_SQL_##kind,
     LK_SQL_COMMANDS(C)
 #undef C
-    LK_SQL_KIND_COUNT
+        LK_SQL_KIND_COUNT
 } lk_sql_kind;
 
 typedef struct lk_sql_nothing {
@@ -310,8 +317,8 @@ typedef struct lk_sql_command {
 
 /* Opens an Any. A message that is no Any, or whose inside is malformed: LK_E_INVALID_REQUEST. */
 LK_MUST_CHECK lk_rc lk_sql_command_read(lk_bytes any, lk_arena *arena, lk_sql_command *out, lk_err *err);
-void        lk_sql_command_write(const lk_sql_command *in, lk_buf *out); /* appends the Any */
-const char *lk_sql_kind_name(lk_sql_kind kind); /* "CommandStatementQuery"; "" for LK_SQL_OTHER */
+void                lk_sql_command_write(const lk_sql_command *in, lk_buf *out); /* appends the Any */
+const char         *lk_sql_kind_name(lk_sql_kind kind); /* "CommandStatementQuery"; "" for LK_SQL_OTHER */
 
 /* DoAction bodies (CreatePreparedStatement, ClosePreparedStatement, CancelQuery) and results are Anys too. */
 

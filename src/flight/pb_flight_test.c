@@ -36,13 +36,13 @@ static void expect_text(lk_bytes got, const char *text)
 }
 
 /* Reads the golden message into value and writes it back: the same bytes. */
-#define ROUND(name, golden, value)                                                                                 \
-    do {                                                                                                           \
-        lk_buf out_ = {0};                                                                                         \
-        assert_int_equal(lk_##name##_read(unhex(golden), &arena, &(value), &err), LK_OK);                          \
-        lk_##name##_write(&(value), &out_);                                                                        \
-        expect(&out_, golden);                                                                                     \
-        lk_buf_deinit(&out_);                                                                                      \
+#define ROUND(name, golden, value)                                                        \
+    do {                                                                                  \
+        lk_buf out_ = {0};                                                                \
+        assert_int_equal(lk_##name##_read(unhex(golden), &arena, &(value), &err), LK_OK); \
+        lk_##name##_write(&(value), &out_);                                               \
+        expect(&out_, golden);                                                            \
+        lk_buf_deinit(&out_);                                                             \
     } while (0)
 
 static void flight_messages_read_and_write_as_the_reference(void **state)
@@ -202,8 +202,9 @@ static void unpacked_numbers_unknown_fields_and_wrong_wire_types_are_taken(void 
 {
     /* Any{CommandGetSqlInfo}: info=7 unpacked, field 9 fixed32, field 10 fixed64, info on fixed64 (unknown) */
     lk_bytes url = LK_LITERAL("type.googleapis.com/arrow.flight.protocol.sql.CommandGetSqlInfo");
-    lk_bytes value = LK_LITERAL("\x08\x07\x4d\x01\x02\x03\x04\x51\x01\x02\x03\x04\x05\x06\x07\x08\x0a\x02\x08\x09");
-    lk_buf   any = {0};
+    lk_bytes value =
+        LK_LITERAL("\x08\x07\x4d\x01\x02\x03\x04\x51\x01\x02\x03\x04\x05\x06\x07\x08\x0a\x02\x08\x09");
+    lk_buf         any = {0};
     lk_sql_command command = {.kind = LK_SQL_OTHER, .type_url = url, .value = value};
     lk_sql_command_write(&command, &any);
     assert_int_equal(lk_sql_command_read(lk_buf_view(&any), &arena, &command, &err), LK_OK);
@@ -216,9 +217,10 @@ static void unpacked_numbers_unknown_fields_and_wrong_wire_types_are_taken(void 
 
 static void foreign_anys_keep_type_and_value(void **state)
 {
-    lk_sql_command command = {.kind = LK_SQL_OTHER, .type_url = LK_LITERAL("type.googleapis.com/lake.file.Append"),
+    lk_sql_command command = {.kind = LK_SQL_OTHER,
+        .type_url = LK_LITERAL("type.googleapis.com/lake.file.Append"),
         .value = LK_LITERAL("{}")};
-    lk_buf any = {0};
+    lk_buf         any = {0};
     lk_sql_command_write(&command, &any);
     assert_int_equal(lk_sql_command_read(lk_buf_view(&any), &arena, &command, &err), LK_OK);
     assert_int_equal(command.kind, LK_SQL_OTHER);
@@ -226,7 +228,8 @@ static void foreign_anys_keep_type_and_value(void **state)
     expect_text(command.value, "{}");
     lk_buf_deinit(&any);
     assert_int_equal(lk_sql_command_read(LK_LITERAL(""), &arena, &command, &err), LK_E_INVALID_REQUEST);
-    assert_int_equal(lk_sql_command_read(LK_LITERAL("SELECT 1"), &arena, &command, &err), LK_E_INVALID_REQUEST);
+    assert_int_equal(
+        lk_sql_command_read(LK_LITERAL("SELECT 1"), &arena, &command, &err), LK_E_INVALID_REQUEST);
 }
 
 static void malformed_bytes_are_refused(void **state)
@@ -235,7 +238,7 @@ static void malformed_bytes_are_refused(void **state)
         const char *bytes;
         size_t      size;
     } bad[] = {
-        {"\x0a", 1},                                              /* no length */
+        {"\x0a", 1}, /* no length */
         {"\x0a\x05"
          "ab",
             4},                                                   /* short */

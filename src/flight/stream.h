@@ -24,17 +24,23 @@ typedef struct lk_flight_peer {
     lk_grpc_rpc  *rpc;  /* client side, or NULL */
 } lk_flight_peer;
 
-static inline lk_flight_peer lk_flight_of_call(lk_grpc_call *call) { return (lk_flight_peer){call, NULL}; }
-static inline lk_flight_peer lk_flight_of_rpc(lk_grpc_rpc *rpc) { return (lk_flight_peer){NULL, rpc}; }
+static inline lk_flight_peer lk_flight_of_call(lk_grpc_call *call)
+{
+    return (lk_flight_peer){call, NULL};
+}
+static inline lk_flight_peer lk_flight_of_rpc(lk_grpc_rpc *rpc)
+{
+    return (lk_flight_peer){NULL, rpc};
+}
 
 /* -- sending -- */
 
-typedef struct lk_flight_send_options { /* zero: every default */
+typedef struct lk_flight_send_options {     /* zero: every default */
     const lk_flight_descriptor *descriptor; /* on the first message (DoPut); NULL: none */
     const struct ArrowSchema   *schema;     /* sent instead of batches->schema: same types, other metadata */
-    bool     keep_batches; /* one message a batch as it comes: no coalescing, no splitting */
-    bool     inline_only;  /* never pull on a helper thread */
-    uint64_t row_limit;    /* stop after so many rows; 0: no limit */
+    bool     keep_batches;                  /* one message a batch as it comes: no coalescing, no splitting */
+    bool     inline_only;                   /* never pull on a helper thread */
+    uint64_t row_limit;                     /* stop after so many rows; 0: no limit */
 } lk_flight_send_options;
 
 typedef struct lk_flight_sent {
@@ -43,19 +49,19 @@ typedef struct lk_flight_sent {
 
 /* Sends schema and batches to the end. batches is borrowed and consumed, not closed. A failing batch ends it
  * with that error after everything before it was sent. *sent (may be NULL) counts in every case. */
-LK_MUST_CHECK lk_rc lk_flight_send(lk_flight_peer peer, lk_batches *batches, const lk_flight_send_options *options,
-    lk_flight_sent *sent, lk_err *err);
+LK_MUST_CHECK lk_rc lk_flight_send(lk_flight_peer peer, lk_batches *batches,
+    const lk_flight_send_options *options, lk_flight_sent *sent, lk_err *err);
 
 /* -- receiving -- */
 
 typedef struct lk_flight_reader lk_flight_reader;
 
 typedef struct lk_flight_reader_options { /* zero: every default */
-    uint64_t   stream_bytes_max;  /* sum of encoded message sizes; above: LK_E_LIMIT. 0: no limit */
-    lk_budget *budget;            /* bodies are charged to it; NULL: uncharged */
+    uint64_t   stream_bytes_max;          /* sum of encoded message sizes; above: LK_E_LIMIT. 0: no limit */
+    lk_budget *budget;                    /* bodies are charged to it; NULL: uncharged */
     bool       refuse_compressed;
     bool       decode_dictionaries;
-    bool       digest;            /* compute the payload digest */
+    bool       digest;               /* compute the payload digest */
     bool       refuse_empty_batches; /* a batch of no rows is LK_E_INVALID_IPC */
 } lk_flight_reader_options;
 

@@ -49,7 +49,8 @@ static void copy_span(const lk_grpc_message *message, lk_flight_span span, lk_bu
     }
 }
 
-static lk_rc move_body(lk_flight_reader *reader, const lk_grpc_message *message, lk_flight_span span, lk_err *err)
+static lk_rc move_body(
+    lk_flight_reader *reader, const lk_grpc_message *message, lk_flight_span span, lk_err *err)
 {
     if (span.size == 0) {
         return LK_OK;
@@ -63,9 +64,8 @@ static lk_rc move_body(lk_flight_reader *reader, const lk_grpc_message *message,
 
 static lk_bytes body_bytes(const lk_flight_reader *reader)
 {
-    return reader->body == NULL
-        ? LK_LITERAL("")
-        : (lk_bytes){lk_ipc_body_data(reader->body), lk_ipc_body_size(reader->body)};
+    return reader->body == NULL ? LK_LITERAL("")
+                                : (lk_bytes){lk_ipc_body_data(reader->body), lk_ipc_body_size(reader->body)};
 }
 
 static lk_rc check_limit(const lk_flight_reader *reader, lk_err *err)
@@ -75,7 +75,8 @@ static lk_rc check_limit(const lk_flight_reader *reader, lk_err *err)
         return LK_OK;
     }
     lk_rc rc = lk_fail(err, LK_E_LIMIT, "stream of more than %llu bytes", (unsigned long long)max);
-    (void)lk_detail(err, "a stream may have %llu bytes; send it in several operations", (unsigned long long)max);
+    (void)lk_detail(
+        err, "a stream may have %llu bytes; send it in several operations", (unsigned long long)max);
     return rc;
 }
 
@@ -110,8 +111,8 @@ static lk_rc read_message(lk_flight_reader *reader, lk_err *err)
 {
     lk_grpc_message message = {0};
     bool            found = false;
-    lk_rc           rc = reader->peer.call != NULL ? lk_grpc_call_read(reader->peer.call, &message, &found, err)
-                                                   : lk_grpc_rpc_read(reader->peer.rpc, &message, &found, err);
+    lk_rc rc = reader->peer.call != NULL ? lk_grpc_call_read(reader->peer.call, &message, &found, err)
+                                         : lk_grpc_rpc_read(reader->peer.rpc, &message, &found, err);
     if (rc != LK_OK) {
         return rc;
     }
@@ -160,7 +161,8 @@ static lk_rc decode_pending(lk_flight_reader *reader, struct ArrowArray *batch, 
             rc = ensure_decoder(reader, err);
         }
         if (rc == LK_OK) {
-            rc = lk_ipc_decode(reader->decoder, lk_buf_view(&reader->header), reader->body, &kind, batch, err);
+            rc =
+                lk_ipc_decode(reader->decoder, lk_buf_view(&reader->header), reader->body, &kind, batch, err);
         }
     }
     lk_ipc_body_unref(reader->body);
@@ -170,8 +172,8 @@ static lk_rc decode_pending(lk_flight_reader *reader, struct ArrowArray *batch, 
 
 /* -- the stream -- */
 
-lk_rc lk_flight_reader_open(lk_flight_reader **out, lk_flight_peer peer, const lk_flight_reader_options *options,
-    bool *present, lk_err *err)
+lk_rc lk_flight_reader_open(lk_flight_reader **out, lk_flight_peer peer,
+    const lk_flight_reader_options *options, bool *present, lk_err *err)
 {
     lk_flight_reader *reader = calloc(1, sizeof *reader);
     LK_ASSERT(reader != NULL);

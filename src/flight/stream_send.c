@@ -58,7 +58,8 @@ static void *allocate(size_t count, size_t size)
 
 static lk_rc peer_write(lk_flight_peer peer, const lk_grpc_out *out, lk_err *err)
 {
-    return peer.call != NULL ? lk_grpc_call_write(peer.call, out, err) : lk_grpc_rpc_write(peer.rpc, out, err);
+    return peer.call != NULL ? lk_grpc_call_write(peer.call, out, err)
+                             : lk_grpc_rpc_write(peer.rpc, out, err);
 }
 
 static lk_rc write_head(sender *self, const lk_flight_data_head *head, lk_err *err)

@@ -91,17 +91,17 @@ static source source_of(int batches, int64_t rows)
 /* -- handlers -- */
 
 typedef struct plan { /* what the next Get sends, and what the next Put told */
-    int                    batches, fail_after, delay_ms;
-    int64_t                rows;
-    lk_flight_send_options send;
-    lk_flight_sent         sent;
+    int                      batches, fail_after, delay_ms;
+    int64_t                  rows;
+    lk_flight_send_options   send;
+    lk_flight_sent           sent;
     lk_flight_reader_options read;
-    uint64_t               limit;
-    lk_rc                  put_rc;
-    uint64_t               put_rows;
-    char                   digest[LK_SHA256_HEX_SIZE + 1];
-    char                   command[64];
-    atomic_int             done;
+    uint64_t                 limit;
+    lk_rc                    put_rc;
+    uint64_t                 put_rows;
+    char                     digest[LK_SHA256_HEX_SIZE + 1];
+    char                     command[64];
+    atomic_int               done;
 } plan;
 
 static plan the_plan;
@@ -212,12 +212,12 @@ static void look(const struct ArrowArray *batch, counts *c)
 
 static lk_rc fetch(counts *c)
 {
-    lk_grpc_rpc              *rpc = NULL;
-    lk_flight_reader         *reader = NULL;
-    lk_batches               *batches = NULL;
-    struct ArrowArray         batch = {0};
-    bool                      present = false;
-    lk_flight_reader_options  options = {0};
+    lk_grpc_rpc             *rpc = NULL;
+    lk_flight_reader        *reader = NULL;
+    lk_batches              *batches = NULL;
+    struct ArrowArray        batch = {0};
+    bool                     present = false;
+    lk_flight_reader_options options = {0};
     *c = (counts){.ordered = true};
     assert_int_equal(lk_grpc_rpc_open(&rpc, channel, LK_FLIGHT_METHOD("DoGet"), NULL, &err), LK_OK);
     assert_int_equal(lk_grpc_rpc_write_bytes(rpc, LK_LITERAL(""), &err), LK_OK);
@@ -305,7 +305,8 @@ static void a_late_failure_comes_after_the_rows_before_it(void **state)
     the_plan.batches = 100;
     the_plan.rows = 100;
     the_plan.fail_after = 7;
-    assert_int_equal(fetch(&c), LK_E_LIMIT); /* this server sends no lake.code, so only the gRPC code is known */
+    assert_int_equal(
+        fetch(&c), LK_E_LIMIT); /* this server sends no lake.code, so only the gRPC code is known */
     assert_int_equal(c.rows, 700);
     assert_true(c.ordered);
     the_plan.fail_after = 1; /* before there is a second thread */

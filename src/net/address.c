@@ -26,7 +26,8 @@ static bool parse_port(const char *text, size_t size, uint16_t *port)
 }
 
 /* Splits HOST[:PORT] or [V6][:PORT]; *has_port says whether a port was there. */
-static bool split(const char *text, size_t size, char host[LK_ADDRESS_HOST_SIZE], uint16_t *port, bool *has_port)
+static bool split(
+    const char *text, size_t size, char host[LK_ADDRESS_HOST_SIZE], uint16_t *port, bool *has_port)
 {
     const char *end = text + size, *host_end, *after;
     if (size > 0 && text[0] == '[') {
@@ -69,7 +70,8 @@ static bool is_loopback(const struct addrinfo *found)
 static lk_rc refuse(const char *text, lk_err *err)
 {
     lk_rc rc = lk_fail(err, LK_E_INVALID_CONFIG, "address %s", text);
-    (void)lk_detail(err, "an address is a numeric IP or localhost, and a port: 127.0.0.1:50051 or [::1]:50051");
+    (void)lk_detail(
+        err, "an address is a numeric IP or localhost, and a port: 127.0.0.1:50051 or [::1]:50051");
     return rc;
 }
 
@@ -95,7 +97,8 @@ lk_rc lk_address_parse(const char *text, lk_address *out, lk_err *err)
 
 void lk_address_format(const lk_address *address, uint16_t port, char out[LK_ADDRESS_TEXT_SIZE])
 {
-    (void)snprintf(out, LK_ADDRESS_TEXT_SIZE, address->v6 ? "[%.64s]:%u" : "%.64s:%u", address->host, (unsigned)port);
+    (void)snprintf(
+        out, LK_ADDRESS_TEXT_SIZE, address->v6 ? "[%.64s]:%u" : "%.64s:%u", address->host, (unsigned)port);
 }
 
 static lk_rc probe_failed(int reason, lk_err *err)
@@ -103,15 +106,17 @@ static lk_rc probe_failed(int reason, lk_err *err)
     char text[128];
     (void)strerror_r(reason, text, sizeof text);
     switch (reason) {
-    case EADDRINUSE: return lk_fail(err, LK_E_ADDRESS_IN_USE, "bind: in use");
+    case EADDRINUSE:
+        return lk_fail(err, LK_E_ADDRESS_IN_USE, "bind: in use");
     case EADDRNOTAVAIL:
     case EACCES: {
         lk_rc rc = lk_fail(err, LK_E_INVALID_CONFIG, "bind: errno %d", reason);
-        (void)lk_detail(err, reason == EACCES ? "no permission to listen on this port"
-                                              : "this machine has no such address");
+        (void)lk_detail(err,
+            reason == EACCES ? "no permission to listen on this port" : "this machine has no such address");
         return rc;
     }
-    default: return lk_fail(err, LK_E_IO, "bind: errno %d", reason);
+    default:
+        return lk_fail(err, LK_E_IO, "bind: errno %d", reason);
     }
 }
 
@@ -150,7 +155,8 @@ static bool scheme_tls(const char *scheme, size_t size, bool *tls)
     return false;
 }
 
-lk_rc lk_endpoint_parse(const char *text, char host[LK_ADDRESS_HOST_SIZE], uint16_t *port, bool *tls, lk_err *err)
+lk_rc lk_endpoint_parse(
+    const char *text, char host[LK_ADDRESS_HOST_SIZE], uint16_t *port, bool *tls, lk_err *err)
 {
     const char *rest = strstr(text, "://");
     bool        has_port = false, known = true;

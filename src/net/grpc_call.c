@@ -1,13 +1,13 @@
 /*
  * grpc_call.c - the life of one server call: accepted, first message in, queued, run, finished.
  *
- * Invariants: see grpc_call.h. A client that went away is never mistaken for one that has sent its last. The
+ * Invariants: see grpc_call_priv.h. A client that went away is never mistaken for one that has sent its last. The
  * library reports both as "no message"; what tells them apart is that nothing can be sent to the one who is
  * gone, so the end of a stream of requests is confirmed by sending the initial metadata (confirm_end).
  *
  * Threads: the *_done functions run on completion-queue threads and never block; the rest on the handler's.
  */
-#include "net/grpc_call.h"
+#include "net/grpc_call_priv.h"
 
 #include "base/clock.h"
 
@@ -151,8 +151,8 @@ void lk_grpc_call_request_next(lk_grpc_server *server, grpc_completion_queue *qu
     grpc_call_details_init(&call->details);
     grpc_metadata_array_init(&call->metadata);
     lk_grpc_server_count(server, 1);
-    grpc_call_error error = grpc_server_request_call(lk_grpc_server_handle(server), &call->call, &call->details,
-        &call->metadata, queue, queue, &call->accepted);
+    grpc_call_error error = grpc_server_request_call(lk_grpc_server_handle(server), &call->call,
+        &call->details, &call->metadata, queue, queue, &call->accepted);
     if (error != GRPC_CALL_OK) { /* shut down meanwhile */
         unref(call);
     }
@@ -336,8 +336,7 @@ static lk_rc confirm_end(lk_grpc_call *call, lk_err *err)
     }
     uint64_t until = now_ms() + END_GRACE_MS;
     lk_mutex_lock(&call->mutex);
-    while (!call->gone && lk_cond_wait_until(&call->changed, &call->mutex, until)) {
-    }
+    while (!call->gone && lk_cond_wait_until(&call->changed, &call->mutex, until)) {}
     lk_rc rc = call->gone ? fail_gone(call, err) : LK_OK;
     lk_mutex_unlock(&call->mutex);
     return rc;

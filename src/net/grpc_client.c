@@ -12,7 +12,7 @@
 #include "base/clock.h"
 #include "base/limits.h"
 #include "net/address.h"
-#include "net/grpc_wire.h"
+#include "net/grpc_wire_priv.h"
 #include "net/tls.h"
 
 #include <grpc/byte_buffer.h>
@@ -129,8 +129,8 @@ lk_rc lk_grpc_channel_open(lk_grpc_channel **out, const lk_grpc_channel_options 
         return rc;
     }
     channel = zeroed(sizeof *channel);
-    (void)snprintf(channel->target, sizeof channel->target, strchr(host, ':') != NULL ? "[%s]:%u" : "%s:%u", host,
-        (unsigned)port);
+    (void)snprintf(channel->target, sizeof channel->target, strchr(host, ':') != NULL ? "[%s]:%u" : "%s:%u",
+        host, (unsigned)port);
     if (options->token.size > 0) {
         lk_buf_append_text(&channel->authorization, "Bearer ");
         lk_buf_append_bytes(&channel->authorization, options->token);
@@ -167,9 +167,10 @@ static bool wait_done(lk_grpc_rpc *rpc)
     bool   told = false;
     for (;;) {
         gpr_timespec until = rpc->cancel == NULL || told
-            ? gpr_inf_future(GPR_CLOCK_MONOTONIC)
-            : gpr_time_add(gpr_now(GPR_CLOCK_MONOTONIC), gpr_time_from_millis(LK_GRPC_CANCEL_POLL_MS, GPR_TIMESPAN));
-        grpc_event event = grpc_completion_queue_pluck(rpc->queue, rpc, until, NULL);
+                                 ? gpr_inf_future(GPR_CLOCK_MONOTONIC)
+                                 : gpr_time_add(gpr_now(GPR_CLOCK_MONOTONIC),
+                                       gpr_time_from_millis(LK_GRPC_CANCEL_POLL_MS, GPR_TIMESPAN));
+        grpc_event   event = grpc_completion_queue_pluck(rpc->queue, rpc, until, NULL);
         if (event.type == GRPC_OP_COMPLETE) {
             return event.success != 0;
         }
@@ -313,7 +314,8 @@ lk_rc lk_grpc_rpc_open(lk_grpc_rpc **out, lk_grpc_channel *channel, const char *
 {
     static const lk_grpc_rpc_options none = {0};
     options = options == NULL ? &none : options;
-    uint64_t     deadline_ms = earlier(options->deadline_ms, options->cancel == NULL ? 0 : options->cancel->deadline_ms);
+    uint64_t deadline_ms =
+        earlier(options->deadline_ms, options->cancel == NULL ? 0 : options->cancel->deadline_ms);
     lk_grpc_rpc *rpc = zeroed(sizeof *rpc);
     grpc_slice   method = grpc_slice_from_copied_string(path);
     *out = NULL;
@@ -321,8 +323,8 @@ lk_rc lk_grpc_rpc_open(lk_grpc_rpc **out, lk_grpc_channel *channel, const char *
     rpc->queue = grpc_completion_queue_create_for_pluck(NULL);
     grpc_metadata_array_init(&rpc->initial);
     grpc_metadata_array_init(&rpc->trailing);
-    rpc->call = grpc_channel_create_call(channel->handle, NULL, GRPC_PROPAGATE_DEFAULTS, rpc->queue, method, NULL,
-        lk_grpc_wire_time(deadline_ms), NULL);
+    rpc->call = grpc_channel_create_call(channel->handle, NULL, GRPC_PROPAGATE_DEFAULTS, rpc->queue, method,
+        NULL, lk_grpc_wire_time(deadline_ms), NULL);
     grpc_slice_unref(method);
     if (!begin(rpc, channel, options)) {
         lk_grpc_rpc_close(rpc);
@@ -345,8 +347,7 @@ void lk_grpc_rpc_close(lk_grpc_rpc *rpc)
     grpc_call_unref(rpc->call);
     grpc_completion_queue_shutdown(rpc->queue);
     while (grpc_completion_queue_pluck(rpc->queue, rpc, gpr_inf_future(GPR_CLOCK_MONOTONIC), NULL).type !=
-        GRPC_QUEUE_SHUTDOWN) {
-    }
+           GRPC_QUEUE_SHUTDOWN) {}
     grpc_completion_queue_destroy(rpc->queue);
     grpc_metadata_array_destroy(&rpc->initial);
     grpc_metadata_array_destroy(&rpc->trailing);
@@ -433,8 +434,8 @@ static lk_rc exchange(lk_grpc_rpc *rpc, lk_bytes request, lk_arena *arena, lk_by
     return rc != LK_OK || found ? rc : lk_fail(err, LK_E_INTERNAL, "a reply without a message");
 }
 
-lk_rc lk_grpc_unary(lk_grpc_channel *channel, const char *path, const lk_grpc_rpc_options *options, lk_bytes request,
-    lk_arena *arena, lk_bytes *reply, lk_err *err)
+lk_rc lk_grpc_unary(lk_grpc_channel *channel, const char *path, const lk_grpc_rpc_options *options,
+    lk_bytes request, lk_arena *arena, lk_bytes *reply, lk_err *err)
 {
     lk_grpc_rpc *rpc = NULL;
     lk_rc        rc = lk_grpc_rpc_open(&rpc, channel, path, options, err);

@@ -18,17 +18,18 @@ typedef struct lk_grpc_channel lk_grpc_channel;
 typedef struct lk_grpc_rpc     lk_grpc_rpc;
 
 typedef struct lk_grpc_channel_options {
-    const char *endpoint;    /* grpc:// grpc+tcp:// http:// = plaintext; grpc+tls:// grpcs:// https:// = TLS;
+    const char *endpoint; /* grpc:// grpc+tcp:// http:// = plaintext; grpc+tls:// grpcs:// https:// = TLS;
                                 HOST[:PORT] = plaintext; default port 50051 */
-    const char *ca_file;     /* PEM; NULL: the system's roots. With a plaintext endpoint: LK_E_INVALID_CONFIG */
-    const char *server_name; /* expected certificate name; likewise */
-    lk_bytes    token;       /* sent as `authorization: Bearer …`; empty: none. Copied */
+    const char *ca_file;  /* PEM; NULL: the system's roots. With a plaintext endpoint: LK_E_INVALID_CONFIG */
+    const char *server_name;       /* expected certificate name; likewise */
+    lk_bytes    token;             /* sent as `authorization: Bearer …`; empty: none. Copied */
     size_t      message_bytes_max; /* largest message received; 0: unlimited */
 } lk_grpc_channel_options;
 
 /* Connects lazily. LK_E_INVALID_CONFIG for an endpoint that cannot be read. */
-LK_MUST_CHECK lk_rc lk_grpc_channel_open(lk_grpc_channel **out, const lk_grpc_channel_options *options, lk_err *err);
-void        lk_grpc_channel_close(lk_grpc_channel *channel); /* after its calls; accepts NULL */
+LK_MUST_CHECK lk_rc lk_grpc_channel_open(
+    lk_grpc_channel **out, const lk_grpc_channel_options *options, lk_err *err);
+void        lk_grpc_channel_close(lk_grpc_channel *channel);        /* after its calls; accepts NULL */
 const char *lk_grpc_channel_target(const lk_grpc_channel *channel); /* "127.0.0.1:50051" */
 
 typedef struct lk_grpc_header {
@@ -45,7 +46,7 @@ typedef struct lk_grpc_rpc_options {
 
 LK_MUST_CHECK lk_rc lk_grpc_rpc_open(lk_grpc_rpc **out, lk_grpc_channel *channel, const char *path,
     const lk_grpc_rpc_options *options, lk_err *err);
-void lk_grpc_rpc_close(lk_grpc_rpc *rpc); /* cancels what still runs; accepts NULL */
+void                lk_grpc_rpc_close(lk_grpc_rpc *rpc); /* cancels what still runs; accepts NULL */
 
 /* Sends one message and waits until the transport took it; takes over message->release in every case. Fails
  * with the call's status when the server ended it. */
@@ -63,7 +64,7 @@ LK_MUST_CHECK lk_rc lk_grpc_rpc_finish(lk_grpc_rpc *rpc, lk_err *err);
 bool lk_grpc_rpc_metadata(const lk_grpc_rpc *rpc, const char *name, lk_bytes *value);
 
 /* One request, one reply (into the arena). A reply that is missing is LK_E_INTERNAL. */
-LK_MUST_CHECK lk_rc lk_grpc_unary(lk_grpc_channel *channel, const char *path, const lk_grpc_rpc_options *options,
-    lk_bytes request, lk_arena *arena, lk_bytes *reply, lk_err *err);
+LK_MUST_CHECK lk_rc lk_grpc_unary(lk_grpc_channel *channel, const char *path,
+    const lk_grpc_rpc_options *options, lk_bytes request, lk_arena *arena, lk_bytes *reply, lk_err *err);
 
 #endif

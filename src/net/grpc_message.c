@@ -6,7 +6,7 @@
 #include "net/grpc_message.h"
 
 #include "base/clock.h"
-#include "net/grpc_wire.h"
+#include "net/grpc_wire_priv.h"
 
 #include <grpc/byte_buffer.h>
 #include <grpc/support/alloc.h>
@@ -202,23 +202,38 @@ grpc_slice lk_grpc_wire_slice(lk_bytes bytes)
 static lk_rc rc_of_code(lk_code code)
 {
     switch (code) {
-    case LK_CODE_OK: return LK_OK;
-    case LK_CODE_CANCELLED: return LK_E_CANCELLED;
+    case LK_CODE_OK:
+        return LK_OK;
+    case LK_CODE_CANCELLED:
+        return LK_E_CANCELLED;
     case LK_CODE_INVALID_ARGUMENT:
-    case LK_CODE_OUT_OF_RANGE: return LK_E_INVALID_REQUEST;
-    case LK_CODE_DEADLINE_EXCEEDED: return LK_E_DEADLINE;
-    case LK_CODE_NOT_FOUND: return LK_E_NOT_FOUND;
-    case LK_CODE_ALREADY_EXISTS: return LK_E_TABLE_EXISTS;
-    case LK_CODE_PERMISSION_DENIED: return LK_E_DENIED;
-    case LK_CODE_RESOURCE_EXHAUSTED: return LK_E_LIMIT;
-    case LK_CODE_FAILED_PRECONDITION: return LK_E_PRECONDITION;
-    case LK_CODE_ABORTED: return LK_E_CONFLICT;
-    case LK_CODE_UNIMPLEMENTED: return LK_E_UNIMPLEMENTED;
-    case LK_CODE_UNAVAILABLE: return LK_E_UNREACHABLE;
-    case LK_CODE_DATA_LOSS: return LK_E_CORRUPT_FILE;
-    case LK_CODE_UNAUTHENTICATED: return LK_E_UNAUTHENTICATED;
+    case LK_CODE_OUT_OF_RANGE:
+        return LK_E_INVALID_REQUEST;
+    case LK_CODE_DEADLINE_EXCEEDED:
+        return LK_E_DEADLINE;
+    case LK_CODE_NOT_FOUND:
+        return LK_E_NOT_FOUND;
+    case LK_CODE_ALREADY_EXISTS:
+        return LK_E_TABLE_EXISTS;
+    case LK_CODE_PERMISSION_DENIED:
+        return LK_E_DENIED;
+    case LK_CODE_RESOURCE_EXHAUSTED:
+        return LK_E_LIMIT;
+    case LK_CODE_FAILED_PRECONDITION:
+        return LK_E_PRECONDITION;
+    case LK_CODE_ABORTED:
+        return LK_E_CONFLICT;
+    case LK_CODE_UNIMPLEMENTED:
+        return LK_E_UNIMPLEMENTED;
+    case LK_CODE_UNAVAILABLE:
+        return LK_E_UNREACHABLE;
+    case LK_CODE_DATA_LOSS:
+        return LK_E_CORRUPT_FILE;
+    case LK_CODE_UNAUTHENTICATED:
+        return LK_E_UNAUTHENTICATED;
     case LK_CODE_UNKNOWN:
-    case LK_CODE_INTERNAL: return LK_E_INTERNAL;
+    case LK_CODE_INTERNAL:
+        return LK_E_INTERNAL;
     }
     return LK_E_INTERNAL;
 }
@@ -237,7 +252,7 @@ static lk_rc rc_of_status(const lk_grpc_status *status)
 static bool ambiguous(lk_code code)
 {
     return code == LK_CODE_CANCELLED || code == LK_CODE_UNKNOWN || code == LK_CODE_DEADLINE_EXCEEDED ||
-        code == LK_CODE_INTERNAL || code == LK_CODE_UNAVAILABLE;
+           code == LK_CODE_INTERNAL || code == LK_CODE_UNAVAILABLE;
 }
 
 lk_rc lk_grpc_status_to_err(const lk_grpc_status *status, bool reached, lk_err *err)

@@ -11,7 +11,7 @@
 #include "base/clock.h"
 #include "base/limits.h"
 #include "net/address.h"
-#include "net/grpc_call.h"
+#include "net/grpc_call_priv.h"
 
 #include <grpc/grpc_security.h>
 #include <grpc/support/time.h>
@@ -53,7 +53,8 @@ const lk_grpc_method *lk_grpc_server_method(const lk_grpc_server *server, lk_byt
     return NULL;
 }
 
-void lk_grpc_server_translate(const lk_grpc_server *server, const lk_err *err, lk_arena *arena, lk_grpc_status *out)
+void lk_grpc_server_translate(
+    const lk_grpc_server *server, const lk_err *err, lk_arena *arena, lk_grpc_status *out)
 {
     if (server->options.translate != NULL) {
         server->options.translate(err, arena, out);
@@ -200,7 +201,8 @@ static grpc_server_credentials *credentials(const lk_tls_identity *tls)
         return grpc_insecure_server_credentials_create();
     }
     grpc_ssl_pem_key_cert_pair pair = {tls->private_key.data, tls->certificate_chain.data};
-    return grpc_ssl_server_credentials_create_ex(NULL, &pair, 1, GRPC_SSL_DONT_REQUEST_CLIENT_CERTIFICATE, NULL);
+    return grpc_ssl_server_credentials_create_ex(
+        NULL, &pair, 1, GRPC_SSL_DONT_REQUEST_CLIENT_CERTIFICATE, NULL);
 }
 
 static lk_rc listen_on(lk_grpc_server *server, lk_err *err)

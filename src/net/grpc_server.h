@@ -42,7 +42,7 @@ typedef struct lk_grpc_method {
     lk_rc (*run)(lk_grpc_call *call, void *context, lk_err *err);
     void    *context;
     size_t   request_bytes_max; /* one message; 0: the server's own limit */
-    uint64_t idle_ms;           /* a read or write that waits longer is LK_E_DEADLINE; 0: no bound of its own */
+    uint64_t idle_ms; /* a read or write that waits longer is LK_E_DEADLINE; 0: no bound of its own */
 } lk_grpc_method;
 
 typedef struct lk_grpc_server_options {
@@ -67,7 +67,8 @@ typedef struct lk_grpc_server_options {
 
 /* Listens and serves. LK_E_ADDRESS_IN_USE when somebody has the port; LK_E_INVALID_CONFIG for an address that
  * is none of ours or cannot be read; LK_E_IO otherwise. */
-LK_MUST_CHECK lk_rc lk_grpc_server_open(lk_grpc_server **out, const lk_grpc_server_options *options, lk_err *err);
+LK_MUST_CHECK lk_rc lk_grpc_server_open(
+    lk_grpc_server **out, const lk_grpc_server_options *options, lk_err *err);
 
 /* "127.0.0.1:41234": the real port. Borrowed. */
 const char *lk_grpc_server_address(const lk_grpc_server *server);
@@ -76,7 +77,7 @@ const char *lk_grpc_server_address(const lk_grpc_server *server);
  * rest: LK_E_DEADLINE when there were any. Once; returns within a second of the deadline if handlers heed
  * their cancel flag. */
 LK_MUST_CHECK lk_rc lk_grpc_server_drain(lk_grpc_server *server, uint64_t deadline_ms, lk_err *err);
-bool lk_grpc_server_draining(const lk_grpc_server *server);
+bool                lk_grpc_server_draining(const lk_grpc_server *server);
 
 /* Cancels what still runs, joins every thread, frees. Accepts NULL. */
 void lk_grpc_server_close(lk_grpc_server *server);
@@ -118,8 +119,8 @@ LK_MUST_CHECK lk_rc lk_grpc_call_write_bytes(lk_grpc_call *call, lk_bytes messag
 LK_MUST_CHECK lk_rc lk_grpc_call_flush(lk_grpc_call *call, lk_err *err);
 
 /* Initial metadata goes out with the first message (or now), trailers with the status. Copied. */
-void lk_grpc_call_add_initial(lk_grpc_call *call, const char *name, lk_bytes value);
-void lk_grpc_call_add_trailer(lk_grpc_call *call, const char *name, lk_bytes value);
+void                lk_grpc_call_add_initial(lk_grpc_call *call, const char *name, lk_bytes value);
+void                lk_grpc_call_add_trailer(lk_grpc_call *call, const char *name, lk_bytes value);
 LK_MUST_CHECK lk_rc lk_grpc_call_send_initial(lk_grpc_call *call, lk_err *err);
 
 #endif

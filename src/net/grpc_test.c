@@ -134,7 +134,8 @@ static lk_rc admit(lk_grpc_call *call, void *context, lk_err *err)
     lk_bytes value;
     assert_ptr_equal(context, &released);
     lk_grpc_call_set_attachment(call, context);
-    if (lk_grpc_call_header(call, "authorization", &value) && lk_bytes_equal(value, LK_LITERAL("Bearer bad"))) {
+    if (lk_grpc_call_header(call, "authorization", &value) &&
+        lk_bytes_equal(value, LK_LITERAL("Bearer bad"))) {
         return lk_fail(err, LK_E_UNAUTHENTICATED, "bad token");
     }
     return LK_OK;
@@ -282,8 +283,7 @@ static void an_unknown_method_is_unimplemented(void **state)
 {
     fixture *f = *state;
     lk_bytes reply;
-    assert_int_equal(
-        lk_grpc_unary(f->channel, "/t.S/Nope", NULL, LK_LITERAL(""), &f->arena, &reply, &f->err),
+    assert_int_equal(lk_grpc_unary(f->channel, "/t.S/Nope", NULL, LK_LITERAL(""), &f->arena, &reply, &f->err),
         LK_E_UNIMPLEMENTED);
 }
 
@@ -292,12 +292,13 @@ static void whom_admit_refuses_reaches_no_handler(void **state)
     fixture                *f = *state;
     lk_grpc_channel        *channel = NULL;
     lk_bytes                reply;
-    lk_grpc_channel_options options = {.endpoint = lk_grpc_server_address(f->server), .token = LK_LITERAL("bad")};
+    lk_grpc_channel_options options = {
+        .endpoint = lk_grpc_server_address(f->server), .token = LK_LITERAL("bad")};
     assert_int_equal(lk_grpc_channel_open(&channel, &options, &f->err), LK_OK);
     assert_int_equal(lk_grpc_unary(channel, "/t.S/Echo", NULL, LK_LITERAL("x"), &f->arena, &reply, &f->err),
         LK_E_UNAUTHENTICATED);
-    assert_int_equal(
-        lk_grpc_unary(channel, "/t.S/Nope", NULL, LK_LITERAL("x"), &f->arena, &reply, &f->err), LK_E_UNAUTHENTICATED);
+    assert_int_equal(lk_grpc_unary(channel, "/t.S/Nope", NULL, LK_LITERAL("x"), &f->arena, &reply, &f->err),
+        LK_E_UNAUTHENTICATED);
     lk_grpc_channel_close(channel);
 }
 
@@ -461,7 +462,8 @@ static void the_clients_deadline_reaches_the_handler(void **state)
     fixture            *f = *state;
     lk_grpc_rpc_options options = {.deadline_ms = now_ms() + 150};
     lk_bytes            reply;
-    assert_int_equal(lk_grpc_unary(f->channel, "/t.S/WaitCancel", &options, LK_LITERAL(""), &f->arena, &reply, &f->err),
+    assert_int_equal(
+        lk_grpc_unary(f->channel, "/t.S/WaitCancel", &options, LK_LITERAL(""), &f->arena, &reply, &f->err),
         LK_E_DEADLINE);
     wait_value(&running, 0);
     int after = atomic_load(&cancelled_after_ms);
@@ -542,8 +544,8 @@ static void a_server_that_is_not_there_is_unreachable_at_once(void **state)
     lk_grpc_channel_options options = {.endpoint = "grpc://127.0.0.1:1"};
     uint64_t                began = now_ms();
     assert_int_equal(lk_grpc_channel_open(&channel, &options, &f->err), LK_OK);
-    assert_int_equal(
-        lk_grpc_unary(channel, "/t.S/Echo", NULL, LK_LITERAL(""), &f->arena, &reply, &f->err), LK_E_UNREACHABLE);
+    assert_int_equal(lk_grpc_unary(channel, "/t.S/Echo", NULL, LK_LITERAL(""), &f->arena, &reply, &f->err),
+        LK_E_UNREACHABLE);
     assert_false(f->err.maybe_applied);
     assert_true(now_ms() - began < 1000);
     lk_grpc_channel_close(channel);

@@ -30,17 +30,18 @@ static lk_rc check_mode(const char *key_file, lk_err *err)
 
 static lk_rc check_pair(const lk_tls_identity *identity, lk_err *err)
 {
-    BIO      *cert_bio = BIO_new_mem_buf(identity->certificate_chain.data, (int)identity->certificate_chain.size);
-    BIO      *key_bio = BIO_new_mem_buf(identity->private_key.data, (int)identity->private_key.size);
-    X509     *cert = PEM_read_bio_X509(cert_bio, NULL, NULL, NULL);
+    BIO  *cert_bio = BIO_new_mem_buf(identity->certificate_chain.data, (int)identity->certificate_chain.size);
+    BIO  *key_bio = BIO_new_mem_buf(identity->private_key.data, (int)identity->private_key.size);
+    X509 *cert = PEM_read_bio_X509(cert_bio, NULL, NULL, NULL);
     EVP_PKEY *key = PEM_read_bio_PrivateKey(key_bio, NULL, NULL, (void *)(uintptr_t) "");
     lk_rc     rc = LK_OK;
     if (cert == NULL || key == NULL || X509_check_private_key(cert, key) != 1) {
-        rc = lk_fail(err, LK_E_INVALID_CONFIG, "certificate read: %d, key read: %d", cert != NULL, key != NULL);
+        rc = lk_fail(
+            err, LK_E_INVALID_CONFIG, "certificate read: %d, key read: %d", cert != NULL, key != NULL);
         rc = lk_detail(err, "%s",
-            cert == NULL      ? "LAKE_TLS_CERT_FILE holds no PEM certificate"
-                : key == NULL ? "LAKE_TLS_KEY_FILE holds no unencrypted PEM key"
-                              : "the TLS certificate and key do not belong together");
+            cert == NULL  ? "LAKE_TLS_CERT_FILE holds no PEM certificate"
+            : key == NULL ? "LAKE_TLS_KEY_FILE holds no unencrypted PEM key"
+                          : "the TLS certificate and key do not belong together");
     }
     ERR_clear_error();
     X509_free(cert);

@@ -24,6 +24,6 @@ LK_MUST_CHECK lk_rc lk_shutdown_serve(
 
 uint64_t lk_shutdown_deadline_ms(const lk_shutdown *shutdown); /* monotonic; 0 before the first signal */
 void     lk_shutdown_request(lk_shutdown *shutdown);           /* as if the first signal had come */
-void     lk_shutdown_close(lk_shutdown *shutdown);             /* everything is closed in time; accepts NULL */
+void     lk_shutdown_close(lk_shutdown *shutdown); /* everything is closed in time; accepts NULL */
 
 #endif

@@ -1,7 +1,7 @@
-#ifndef LK_NET_GRPC_WIRE_H
-#define LK_NET_GRPC_WIRE_H
+#ifndef LK_NET_GRPC_WIRE_PRIV_H
+#define LK_NET_GRPC_WIRE_PRIV_H
 /*
- * grpc_wire.h - inside net/ only: between our messages and the library's, and time.
+ * grpc_wire_priv.h - inside net/ only: between our messages and the library's, and time.
  * Threads: stateless.
  */
 #include "net/grpc_message.h"

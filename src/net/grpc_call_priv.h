@@ -1,7 +1,7 @@
-#ifndef LK_NET_GRPC_CALL_H
-#define LK_NET_GRPC_CALL_H
+#ifndef LK_NET_GRPC_CALL_PRIV_H
+#define LK_NET_GRPC_CALL_PRIV_H
 /*
- * grpc_call.h - inside net/ only: one server call, from the moment it is asked for until its last operation.
+ * grpc_call_priv.h - inside net/ only: one server call, from the moment it is asked for until its last operation.
  *
  * Who starts operations: the completion-queue thread until the call is queued, its handler's thread after
  * that; never both, so the library sees one thread at a time. Each started operation holds a reference.
@@ -9,7 +9,7 @@
  * Threads: fields under "guarded" belong to mutex; the others to whoever starts operations.
  */
 #include "net/grpc_server.h"
-#include "net/grpc_wire.h"
+#include "net/grpc_wire_priv.h"
 
 #include <stdatomic.h>
 
@@ -39,17 +39,17 @@ struct lk_grpc_call {
     const void            *attachment;
     lk_grpc_headers        initial, trailing;
     bool                   queued, initial_sent;
-    grpc_byte_buffer      *reply;         /* of a unary or client-streaming method, kept for the status */
-    grpc_byte_buffer      *receive_into;  /* written by the library */
-    int                    cancelled;     /* written by the library */
+    grpc_byte_buffer      *reply;        /* of a unary or client-streaming method, kept for the status */
+    grpc_byte_buffer      *receive_into; /* written by the library */
+    int                    cancelled;    /* written by the library */
 
     lk_mutex          mutex;
     lk_cond           changed;
-    grpc_byte_buffer *incoming;  /* guarded: received, not yet read */
-    bool              receiving; /* guarded: a receive is under way */
-    bool              sending;   /* guarded: a message is under way */
+    grpc_byte_buffer *incoming;    /* guarded: received, not yet read */
+    bool              receiving;   /* guarded: a receive is under way */
+    bool              sending;     /* guarded: a message is under way */
     bool              send_failed; /* guarded */
-    bool              gone;      /* guarded: cancelled, disconnected or out of time */
+    bool              gone;        /* guarded: cancelled, disconnected or out of time */
 };
 
 /* Asks the server for one more call on this queue. */
@@ -67,7 +67,8 @@ grpc_server          *lk_grpc_server_handle(lk_grpc_server *server);
 const lk_grpc_method *lk_grpc_server_method(const lk_grpc_server *server, lk_bytes path);
 /* Puts the call on the worker pool, or ends it when there is no room. */
 void lk_grpc_server_enqueue(lk_grpc_server *server, lk_grpc_call *call);
-void lk_grpc_server_translate(const lk_grpc_server *server, const lk_err *err, lk_arena *arena, lk_grpc_status *out);
+void lk_grpc_server_translate(
+    const lk_grpc_server *server, const lk_err *err, lk_arena *arena, lk_grpc_status *out);
 void lk_grpc_server_count(lk_grpc_server *server, int change); /* calls alive */
 
 #endif
