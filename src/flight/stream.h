@@ -18,19 +18,31 @@
 #include "net/grpc_client.h"
 #include "net/grpc_server.h"
 
-/* Either end of a call. */
+/* FlightData messages that come from no call: kept ones, and those of tests. */
+typedef struct lk_flight_source lk_flight_source;
+struct lk_flight_source {
+    /* As lk_grpc_call_read; slices stay valid until the next read. */
+    lk_rc (*read)(lk_flight_source *source, lk_grpc_message *out, bool *found, lk_err *err);
+};
+
+/* Either end of a call, or (to receive only) a source. One of them is set. */
 typedef struct lk_flight_peer {
-    lk_grpc_call *call; /* server side, or NULL */
-    lk_grpc_rpc  *rpc;  /* client side, or NULL */
+    lk_grpc_call     *call; /* server side */
+    lk_grpc_rpc      *rpc;  /* client side */
+    lk_flight_source *source;
 } lk_flight_peer;
 
 static inline lk_flight_peer lk_flight_of_call(lk_grpc_call *call)
 {
-    return (lk_flight_peer){call, NULL};
+    return (lk_flight_peer){.call = call};
 }
 static inline lk_flight_peer lk_flight_of_rpc(lk_grpc_rpc *rpc)
 {
-    return (lk_flight_peer){NULL, rpc};
+    return (lk_flight_peer){.rpc = rpc};
+}
+static inline lk_flight_peer lk_flight_of_source(lk_flight_source *source)
+{
+    return (lk_flight_peer){.source = source};
 }
 
 /* -- sending -- */

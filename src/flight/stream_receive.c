@@ -106,13 +106,21 @@ static lk_rc take_parts(lk_flight_reader *reader, const lk_grpc_message *message
     return rc;
 }
 
+static lk_rc peer_read(lk_flight_peer peer, lk_grpc_message *out, bool *found, lk_err *err)
+{
+    if (peer.call != NULL) {
+        return lk_grpc_call_read(peer.call, out, found, err);
+    }
+    return peer.rpc != NULL ? lk_grpc_rpc_read(peer.rpc, out, found, err)
+                            : peer.source->read(peer.source, out, found, err);
+}
+
 /* Reads the next message into the pending place; ended when there is none. */
 static lk_rc read_message(lk_flight_reader *reader, lk_err *err)
 {
     lk_grpc_message message = {0};
     bool            found = false;
-    lk_rc rc = reader->peer.call != NULL ? lk_grpc_call_read(reader->peer.call, &message, &found, err)
-                                         : lk_grpc_rpc_read(reader->peer.rpc, &message, &found, err);
+    lk_rc           rc = peer_read(reader->peer, &message, &found, err);
     if (rc != LK_OK) {
         return rc;
     }
