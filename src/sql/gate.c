@@ -23,14 +23,15 @@ typedef struct base { /* one FROM item that names a table */
     struct base *next;
 } base;
 
-typedef struct cte {
-    const char *name;
-    struct cte *next;
-} cte;
+typedef struct label {
+    const char  *text;
+    struct label *next;
+} label;
 
 typedef struct scope {
     const struct scope *parent;
-    cte                *ctes;
+    label              *ctes;
+    label              *shown; /* what FROM items that are no unaliased tables are called */
     base               *bases;
 } scope;
 
@@ -186,16 +187,28 @@ static lk_rc read_at(gate *g, const json_t *at, lk_sql_table *table)
 
 /* -- FROM: first pass, names ----------------------------------------------------------------------- */
 
-static bool is_cte(const scope *s, const char *name)
+static bool has_name(const label *list, const char *text)
 {
-    for (; s != NULL; s = s->parent) {
-        for (const cte *c = s->ctes; c != NULL; c = c->next) {
-            if (same_name(c->name, name)) {
-                return true;
-            }
-        }
+    while (list != NULL && !same_name(list->text, text)) {
+        list = list->next;
     }
-    return false;
+    return list != NULL;
+}
+
+static void add_name(gate *g, label **list, const char *text)
+{
+    label *n = lk_arena_take(&g->scratch, sizeof *n);
+    n->text = lk_arena_text(&g->scratch, lk_bytes_of(text));
+    n->next = *list;
+    *list = n;
+}
+
+static bool is_cte(const scope *s, const char *text)
+{
+    while (s != NULL && !has_name(s->ctes, text)) {
+        s = s->parent;
+    }
+    return s != NULL;
 }
 
 static lk_rc listing_source(gate *g, const char *name, size_t *out)
@@ -230,6 +243,7 @@ static lk_rc name_base(gate *g, json_t *node, scope *s)
     const json_t *at = json_object_get(node, "at_clause");
     g->named++;
     if (*catalog == '\0' && *ns == '\0' && at == NULL && is_cte(s, name)) {
+        add_name(g, &s->shown, *alias != '\0' ? alias : name);
         return LK_OK;
     }
     if (*ns == '\0' || *name == '\0' || (*catalog != '\0' && !same_name(catalog, "lake"))) {
@@ -243,6 +257,9 @@ static lk_rc name_base(gate *g, json_t *node, scope *s)
     b->aliased = *alias != '\0';
     b->next = s->bases;
     s->bases = b;
+    if (b->aliased) {
+        add_name(g, &s->shown, alias);
+    }
 
     size_t source = 0;
     lk_rc rc = LK_OK;
@@ -269,6 +286,9 @@ static lk_rc name_bases(gate *g, json_t *from, scope *s)
     }
     if (strcmp(lk_tree_text(from, "type"), "BASE_TABLE") == 0) {
         return name_base(g, from, s);
+    }
+    if (*lk_tree_text(from, "alias") != '\0') {
+        add_name(g, &s->shown, lk_tree_text(from, "alias"));
     }
     lk_rc rc = LK_OK;
     for (size_t i = 0; rc == LK_OK && i < sizeof inner / sizeof inner[0]; i++) {
@@ -299,25 +319,61 @@ static void give_aliases(gate *g, scope *s)
 
 /* -- expressions ----------------------------------------------------------------------------------- */
 
-/* `ns.t.x` and `lake.ns.t.x` become `alias.x` when an unaliased FROM item in scope is ns.t. */
-static void shorten_column(json_t *names, const scope *s)
+/* Which unaliased FROM item of this scope a path starts with; *skip parts of it are the item's own name. */
+static const base *find_base(const scope *s, const json_t *names, size_t *skip)
 {
     size_t count = json_array_size(names);
-    for (; s != NULL && count >= 3; s = s->parent) {
-        for (const base *b = s->bases; b != NULL; b = b->next) {
-            bool full = count >= 4 && same_name(json_string_value(json_array_get(names, 0)), "lake");
-            size_t at = full ? 1 : 0;
-            if (b->aliased || !same_name(json_string_value(json_array_get(names, at)), b->ns) ||
-                !same_name(json_string_value(json_array_get(names, at + 1)), b->name)) {
-                continue;
-            }
-            for (size_t i = 0; i <= at; i++) {
-                (void)json_array_remove(names, 0);
-            }
-            (void)json_array_set(names, 0, json_object_get(b->node, "alias"));
-            return;
+    bool full = count >= 4 && same_name(json_string_value(json_array_get(names, 0)), "lake");
+    size_t at = full ? 1 : 0;
+    const base *b = s->bases;
+    while (b != NULL && (b->aliased || !same_name(json_string_value(json_array_get(names, at)), b->ns) ||
+                            !same_name(json_string_value(json_array_get(names, at + 1)), b->name))) {
+        b = b->next;
+    }
+    *skip = at + 2;
+    return b;
+}
+
+/* Whether something nearer is called like this, so that `alias.x` would mean that. */
+static bool is_hidden(const scope *from, const scope *to, const base *item, const char *alias)
+{
+    bool hidden = false;
+    for (const scope *s = from; !hidden; s = s->parent) {
+        hidden = has_name(s->shown, alias);
+        for (const base *b = s->bases; !hidden && b != NULL; b = b->next) {
+            hidden = b != item && !b->aliased && same_name(lk_tree_text(b->node, "alias"), alias);
+        }
+        if (s == to) {
+            break;
         }
     }
+    return hidden;
+}
+
+/* `ns.t.x` and `lake.ns.t.x` become `alias.x` when an unaliased FROM item in scope is ns.t. */
+static lk_rc shorten_column(gate *g, json_t *names, const scope *here)
+{
+    size_t skip = 0;
+    const base *b = NULL;
+    const scope *s = json_array_size(names) >= 3 ? here : NULL;
+    while (s != NULL && (b = find_base(s, names, &skip)) == NULL) {
+        s = s->parent;
+    }
+    if (b == NULL) {
+        return LK_OK;
+    }
+    const char *alias = lk_tree_text(b->node, "alias");
+    if (is_hidden(here, s, b, alias)) {
+        lk_rc rc = lk_fail(g->err, LK_E_PLANNING, "hidden table");
+        (void)lk_detail(g->err, "table \"%.60s\".\"%.60s\" is hidden by another one of that name; give them aliases",
+            b->ns, b->name);
+        return rc;
+    }
+    for (size_t i = 1; i < skip; i++) {
+        (void)json_array_remove(names, 0);
+    }
+    (void)json_array_set(names, 0, json_object_get(b->node, "alias"));
+    return LK_OK;
 }
 
 static bool is_small_literal(const json_t *argument)
@@ -384,8 +440,7 @@ static lk_rc check_expression(gate *g, json_t *e, scope *s)
         return rc;
     }
     if (strcmp(class, "COLUMN_REF") == 0) {
-        shorten_column(json_object_get(e, "column_names"), s);
-        return LK_OK;
+        return shorten_column(g, json_object_get(e, "column_names"), s);
     }
     if (strcmp(class, "FUNCTION") == 0 || strcmp(class, "WINDOW") == 0) {
         return check_call(g, e, false);
@@ -521,14 +576,6 @@ static lk_rc walk(gate *g, json_t *value, scope *s)
     return rc;
 }
 
-static void add_cte(gate *g, scope *s, const char *name)
-{
-    cte *c = lk_arena_take(&g->scratch, sizeof *c);
-    c->name = lk_arena_text(&g->scratch, lk_bytes_of(name));
-    c->next = s->ctes;
-    s->ctes = c;
-}
-
 static lk_rc walk_ctes(gate *g, json_t *map, scope *s)
 {
     lk_rc rc = LK_OK;
@@ -538,7 +585,7 @@ static lk_rc walk_ctes(gate *g, json_t *map, scope *s)
     {
         if (rc == LK_OK) {
             rc = walk(g, json_object_get(entry, "value"), s);
-            add_cte(g, s, lk_tree_text(entry, "key"));
+            add_name(g, &s->ctes, lk_tree_text(entry, "key"));
         }
     }
     return rc;
@@ -558,11 +605,11 @@ static lk_rc walk_query(gate *g, json_t *node, const scope *parent)
         return refuse(g, "query", type);
     }
     if (strcmp(type, "RECURSIVE_CTE_NODE") == 0) {
-        add_cte(g, &s, lk_tree_text(node, "cte_name"));
+        add_name(g, &s.ctes, lk_tree_text(node, "cte_name"));
     }
     lk_rc rc = walk_ctes(g, json_object_get(node, "cte_map"), &s);
     if (strcmp(type, "CTE_NODE") == 0) {
-        add_cte(g, &s, lk_tree_text(node, "cte_name"));
+        add_name(g, &s.ctes, lk_tree_text(node, "cte_name"));
     }
     if (rc == LK_OK) {
         rc = name_bases(g, json_object_get(node, "from_table"), &s);

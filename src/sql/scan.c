@@ -108,12 +108,11 @@ static DUCKDB_V2_ERROR declare(bound *b, duckdb_v2_table_function_bind_info_hand
     }
     for (idx_t i = 0; code == DUCKDB_V2_ERROR_NONE && i < count; i++) {
         duckdb_v2_str name = lk_duck_str(lk_bytes_of(b->source->carrier.children[i]->name)), ignored = {0};
-        duckdb_v2_logical_type_handle type = NULL;
+        duckdb_v2_logical_type_handle type = NULL; /* borrowed */
         code = duckdb_v2_schema_get_field(schema, i, &ignored, &type, info);
         if (code == DUCKDB_V2_ERROR_NONE) {
             code = duckdb_v2_table_function_bind_add_result_column(result, &name, type, info);
         }
-        (void)duckdb_v2_logical_type_destroy(&type);
     }
     (void)duckdb_v2_schema_destroy(&schema);
     (void)duckdb_v2_arrow_importer_destroy(&importer);

@@ -36,6 +36,9 @@ static lk_rc explain_refusal(lk_duck *duck, const lk_sql_text *text, const json_
     if (parsed && count == 1 && kinds[0] != DUCKDB_V2_STATEMENT_TYPE_SELECT) {
         return lk_fail(err, kind_code(kinds[0]), "statement kind %d", (int)kinds[0]);
     }
+    if (!parsed && lk_sql_text_starts(text->body, "create")) { /* other engines' CREATE, too */
+        return lk_fail(err, LK_E_DDL, "unknown form of CREATE");
+    }
     const char *reason = lk_tree_text(tree, "error_message");
     rc = lk_fail(err, LK_E_INVALID_SQL, "%.200s", reason);
     if (parsed && count != 1) {

@@ -196,6 +196,13 @@ static lk_explain read_explain(lk_bytes *text)
     return analyze ? LK_EXPLAIN_ANALYZE : LK_EXPLAIN_PLAN;
 }
 
+bool lk_sql_text_starts(lk_bytes text, const char *word)
+{
+    scanner s = {.at = text.data, .end = text.data + text.size};
+    next(&s);
+    return is_word(&s, word);
+}
+
 lk_rc lk_sql_text_read(lk_bytes text, lk_arena *arena, lk_sql_text *out, lk_err *err)
 {
     if (!lk_bytes_are_utf8(text) || (text.size > 0 && memchr(text.data, '\0', text.size) != NULL)) {

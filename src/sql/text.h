@@ -20,4 +20,7 @@ typedef struct lk_sql_text {
 /* LK_E_INVALID_SQL: no UTF-8, a NUL byte, nested too deep, too many tokens, an identifier too long. */
 LK_MUST_CHECK lk_rc lk_sql_text_read(lk_bytes text, lk_arena *arena, lk_sql_text *out, lk_err *err);
 
+/* Whether the first word is this one (lower case). */
+bool lk_sql_text_starts(lk_bytes text, const char *word);
+
 #endif
