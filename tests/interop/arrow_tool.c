@@ -199,9 +199,15 @@ static const lk_predicate *predicate_of(lk_arena *arena)
     return p;
 }
 
-static lk_rc where(tool *t, struct ArrowArray *batch, struct ArrowArray *out)
+/* PREDICATE [SKIP]: over the batch without its first SKIP rows, as a slice that keeps its offset. */
+static lk_rc where(tool *t, struct ArrowArray *whole, struct ArrowArray *out)
 {
     lk_arena arena = {0};
+    struct ArrowArray slice_of_it, *batch = &slice_of_it;
+    int64_t skip = number(t, 1, 0) > whole->length ? whole->length : number(t, 1, 0);
+    lk_shared_array *shared = lk_array_share(whole);
+    lk_shared_array_slice(shared, skip, lk_shared_array_get(shared)->length - skip, batch);
+    lk_shared_array_unref(shared);
     cursor = t->arguments[0];
     const lk_predicate *predicate = predicate_of(&arena);
     size_t columns[64];
@@ -219,6 +225,7 @@ static lk_rc where(tool *t, struct ArrowArray *batch, struct ArrowArray *out)
         rc = lk_array_filter(&t->in->schema, batch, selection, count, out, &t->err);
     }
     free(selection);
+    lk_array_release(batch);
     lk_arena_close(&arena);
     return rc;
 }

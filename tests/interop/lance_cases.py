@@ -86,7 +86,7 @@ def every_type(count, seed=0, nulls=True):
 
 def few_columns(count, first=0):
     ids = range(first, first + count)
-    return pa.table({"id": pa.array(ids, pa.int64()), "s": [None if i % 7 == 3 else f"row {i}" for i in ids],
+    return pa.table({"id": pa.array(ids, pa.int64()), "s": pa.array([None if i % 7 == 3 else f"row {i}" for i in ids], pa.utf8()),
                      "x": pa.array([i * 0.5 for i in ids], pa.float64())})
 
 
@@ -107,7 +107,7 @@ def test_it_reads_every_type_we_write(uri, tmp_path, nulls):
     dataset = lance.dataset(str(uri))
     assert dataset.count_rows() == 3000
     assert len(dataset.get_fragments()) == 3
-    assert_same(dataset.to_table(filter="id % 500 = 7"), rows.take(range(7, 3000, 500)))
+    assert_same(dataset.to_table(filter="id % 500 = 7"), rows.take(list(range(7, 3000, 500))))
     wanted = [0, 1, 1099, 1100, 2999, 5]
     assert_same(dataset.take(wanted), rows.take(wanted))
 
