@@ -65,6 +65,9 @@ static lk_rc make_schema(lk_morsel_scan *scan, lk_err *err)
     const struct ArrowSchema *table = lk_dataset_schema(scan->dataset);
     size_t                    count = scan->column_count + scan->with_row_id;
     lk_schema_start(&scan->schema, count);
+    if (ArrowSchemaSetMetadata(&scan->schema, table->metadata) != NANOARROW_OK) {
+        return lk_fail(err, LK_E_LIMIT, "no memory for the schema's metadata");
+    }
     for (size_t index = 0; index < scan->column_count; index++) {
         lk_rc rc = lk_schema_copy(table->children[scan->columns[index]], scan->schema.children[index], err);
         if (rc != LK_OK) {
