@@ -164,4 +164,10 @@ _Static_assert(
 /* After the drain deadline the rest of a process has this long to close before it is ended. */
 #define LK_SHUTDOWN_MARGIN_MS 5000
 
+/* Reading a user's Parquet, CSV or NDJSON file: memory, threads, and the largest JSON object (each thread holds
+ * two of them). */
+#define LK_FILE_SOURCE_MEMORY_BYTES   (512ULL * 1024 * 1024)
+#define LK_FILE_SOURCE_THREADS_MAX    4
+#define LK_FILE_SOURCE_JSON_BYTES_MAX (16 * 1024 * 1024)
+
 #endif
