@@ -32,7 +32,7 @@ LK_MUST_CHECK lk_rc lk_block_zero(size_t size, void **out, lk_err *err);
 /* *out: null_count 0, offset 0, all buffers NULL, children and dictionary present but released. */
 void lk_array_start(
     struct ArrowArray *out, int64_t length, int64_t buffer_count, int64_t child_count, bool dictionary);
-void lk_array_own(struct ArrowArray *array, int64_t buffer, void *block);          /* moves a block in */
+void lk_array_own(struct ArrowArray *array, int64_t buffer, void *block); /* moves a block in */
 void lk_array_borrow(struct ArrowArray *array, int64_t buffer, const void *data);
 void lk_array_keep(struct ArrowArray *array, lk_keeper *keeper); /* takes a reference; once per array */
 

@@ -10,10 +10,10 @@ struct lk_shared_array {
 
 /* One block: this, then the buffer pointers, the owned blocks, the children's pointers and the children. */
 struct holder {
-    lk_keeper         *keeper;
-    void             **owned;
-    int64_t            buffer_count;
-    struct ArrowArray  dictionary;
+    lk_keeper        *keeper;
+    void            **owned;
+    int64_t           buffer_count;
+    struct ArrowArray dictionary;
 };
 
 static void *must_calloc(size_t size)
@@ -56,7 +56,7 @@ lk_rc lk_block_new(size_t size, void **out, lk_err *err)
         return lk_fail(err, LK_E_LIMIT, "a buffer of %zu bytes", size);
     }
     size_t padded = (size + 63) & ~(size_t)63;
-    char *block = aligned_alloc(64, padded + 64);
+    char  *block = aligned_alloc(64, padded + 64);
     if (block == NULL) {
         return lk_fail(err, LK_E_LIMIT, "no memory for a buffer of %zu bytes", size);
     }
@@ -94,11 +94,11 @@ static void release_holder(struct ArrowArray *array)
 void lk_array_start(
     struct ArrowArray *out, int64_t length, int64_t buffer_count, int64_t child_count, bool dictionary)
 {
-    size_t buffers = (size_t)buffer_count, children = (size_t)child_count;
-    size_t pointers = 2 * buffers + children;
+    size_t         buffers = (size_t)buffer_count, children = (size_t)child_count;
+    size_t         pointers = 2 * buffers + children;
     struct holder *holder =
         must_calloc(sizeof *holder + pointers * sizeof(void *) + children * sizeof(struct ArrowArray));
-    void **at = (void **)(holder + 1);
+    void             **at = (void **)(holder + 1);
     struct ArrowArray *child = (struct ArrowArray *)(void *)(at + pointers);
     holder->owned = at + buffers;
     holder->buffer_count = buffer_count;
@@ -324,15 +324,15 @@ size_t lk_array_bytes(const struct ArrowSchema *schema, const struct ArrowArray 
     return size;
 }
 
-static uint64_t span_bytes(const struct ArrowSchema *schema, const struct ArrowArray *array, bool wide, bool list,
-    int64_t at, int64_t count)
+static uint64_t span_bytes(const struct ArrowSchema *schema, const struct ArrowArray *array, bool wide,
+    bool list, int64_t at, int64_t count)
 {
     if (count == 0) {
         return 0;
     }
     const void *offsets = array->buffers[1];
-    int64_t first = wide ? ((const int64_t *)offsets)[at] : ((const int32_t *)offsets)[at];
-    int64_t end = wide ? ((const int64_t *)offsets)[at + count] : ((const int32_t *)offsets)[at + count];
+    int64_t     first = wide ? ((const int64_t *)offsets)[at] : ((const int32_t *)offsets)[at];
+    int64_t     end = wide ? ((const int64_t *)offsets)[at + count] : ((const int32_t *)offsets)[at + count];
     uint64_t items = list ? lk_array_range_bytes(schema->children[0], array->children[0], first, end - first)
                           : (uint64_t)(end - first);
     return items + (uint64_t)count * (wide ? 8 : 4);
@@ -341,8 +341,8 @@ static uint64_t span_bytes(const struct ArrowSchema *schema, const struct ArrowA
 uint64_t lk_array_range_bytes(
     const struct ArrowSchema *schema, const struct ArrowArray *array, int64_t start, int64_t count)
 {
-    lk_type type;
-    int64_t at = array->offset + start;
+    lk_type  type;
+    int64_t  at = array->offset + start;
     uint64_t size = 0;
     if (!lk_type_of(schema, &type)) {
         return 0;

@@ -15,18 +15,18 @@
 
 #include <nanoarrow/nanoarrow.h>
 
-void lk_schema_release(struct ArrowSchema *schema); /* accepts released and zero */
-void lk_array_release(struct ArrowArray *array);
-void lk_array_move(struct ArrowArray *from, struct ArrowArray *to); /* clears *from */
-void lk_schema_move(struct ArrowSchema *from, struct ArrowSchema *to);
+void                lk_schema_release(struct ArrowSchema *schema); /* accepts released and zero */
+void                lk_array_release(struct ArrowArray *array);
+void                lk_array_move(struct ArrowArray *from, struct ArrowArray *to); /* clears *from */
+void                lk_schema_move(struct ArrowSchema *from, struct ArrowSchema *to);
 LK_MUST_CHECK lk_rc lk_schema_copy(const struct ArrowSchema *from, struct ArrowSchema *to, lk_err *err);
 
 /* An array behind a reference count, so that slices and messages can share its buffers. */
 typedef struct lk_shared_array lk_shared_array;
-lk_shared_array *lk_array_share(struct ArrowArray *take); /* moves in; refs = 1 */
-lk_shared_array *lk_shared_array_ref(lk_shared_array *shared);
-void             lk_shared_array_unref(lk_shared_array *shared); /* accepts NULL */
-const struct ArrowArray *lk_shared_array_get(const lk_shared_array *shared);
+lk_shared_array               *lk_array_share(struct ArrowArray *take); /* moves in; refs = 1 */
+lk_shared_array               *lk_shared_array_ref(lk_shared_array *shared);
+void                           lk_shared_array_unref(lk_shared_array *shared); /* accepts NULL */
+const struct ArrowArray       *lk_shared_array_get(const lk_shared_array *shared);
 /* A new array over rows [offset, offset + length) that shares the buffers and keeps them alive. As the C
  * Data Interface has it, the offset sits on the root and children are not cut. */
 void lk_shared_array_slice(lk_shared_array *shared, int64_t offset, int64_t length, struct ArrowArray *out);
@@ -45,7 +45,8 @@ uint64_t lk_array_range_bytes(
     const struct ArrowSchema *schema, const struct ArrowArray *array, int64_t start, int64_t count);
 
 /* Checks lengths, offsets and UTF-8 so that later readers need not (foreign arrays). LK_E_INVALID_IPC. */
-LK_MUST_CHECK lk_rc lk_array_validate(const struct ArrowSchema *schema, const struct ArrowArray *array, lk_err *err);
+LK_MUST_CHECK lk_rc lk_array_validate(
+    const struct ArrowSchema *schema, const struct ArrowArray *array, lk_err *err);
 
 /* Keeps the rows whose selection byte is 1, in order (count of them given). Types: all that Arrow has
  * but unions and views. Buffers are new. */

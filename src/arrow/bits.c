@@ -5,9 +5,9 @@
 static uint64_t load_bits(const uint8_t *bits, int64_t start, int64_t count)
 {
     const uint8_t *from = bits + (start >> 3);
-    unsigned skip = (unsigned)(start & 7);
-    size_t size = (size_t)((skip + (uint64_t)count + 7) / 8);
-    uint64_t word = 0;
+    unsigned       skip = (unsigned)(start & 7);
+    size_t         size = (size_t)((skip + (uint64_t)count + 7) / 8);
+    uint64_t       word = 0;
     memcpy(&word, from, size < 8 ? size : 8);
     word >>= skip;
     if (size > 8) {
@@ -47,7 +47,7 @@ void lk_bits_copy(const uint8_t *from, int64_t from_start, uint8_t *to, int64_t 
     copy_edge(from, from_start, to, to_start, edge);
     int64_t done = edge;
     while (count - done >= 8) {
-        int64_t step = count - done < 64 ? (count - done) & ~7 : 64;
+        int64_t  step = count - done < 64 ? (count - done) & ~7 : 64;
         uint64_t word = from == NULL ? UINT64_MAX : load_bits(from, from_start + done, step);
         memcpy(to + ((to_start + done) >> 3), &word, (size_t)step / 8);
         done += step;

@@ -35,8 +35,8 @@ static int64_t row_of_item(const frame *f, int64_t item)
         return f->list_size == 0 ? 0 : item / f->list_size;
     }
     int64_t row = 0;
-    while (row < f->length - 1 &&
-        (f->wide ? ((const int64_t *)f->offsets)[row + 1] : ((const int32_t *)f->offsets)[row + 1]) <= item) {
+    while (row < f->length - 1 && (f->wide ? ((const int64_t *)f->offsets)[row + 1]
+                                           : ((const int32_t *)f->offsets)[row + 1]) <= item) {
         row++;
     }
     return row;
@@ -48,10 +48,13 @@ static lk_rc faulty(const casting *c, int64_t row, const char *fault)
         row = row_of_item(f, row);
     }
     lk_rc rc = lk_fail(c->err, LK_E_SCHEMA_MISMATCH, "cast: %s", fault);
-    return lk_detail(c->err, "column '%.100s', row %lld: %s", c->column, (long long)(row + c->row_base), fault), rc;
+    return lk_detail(
+               c->err, "column '%.100s', row %lld: %s", c->column, (long long)(row + c->row_base), fault),
+           rc;
 }
 
-static lk_rc refused(const char *column, const struct ArrowSchema *from, const struct ArrowSchema *to, lk_err *err)
+static lk_rc refused(
+    const char *column, const struct ArrowSchema *from, const struct ArrowSchema *to, lk_err *err)
 {
     lk_buf have = {0}, want = {0};
     lk_type_format(from, &have);
@@ -74,7 +77,7 @@ static lk_rc missing(const char *column, const char *what, lk_err *err)
 static bool is_list(const lk_type *type)
 {
     return !type->dictionary && (type->layout == LK_LAYOUT_LIST32 || type->layout == LK_LAYOUT_LIST64 ||
-        type->layout == LK_LAYOUT_FIXED_LIST);
+                                    type->layout == LK_LAYOUT_FIXED_LIST);
 }
 
 /* Lists convert to lists, maps to maps. */
@@ -87,16 +90,18 @@ static bool both_lists(const lk_type *a, const lk_type *b)
 static bool same_type(const struct ArrowSchema *a, const struct ArrowSchema *b)
 {
     bool same = strcmp(a->format, b->format) == 0 && a->n_children == b->n_children &&
-        (a->dictionary == NULL) == (b->dictionary == NULL);
+                (a->dictionary == NULL) == (b->dictionary == NULL);
     bool named = strcmp(a->format, "+s") == 0;
     for (int64_t i = 0; same && i < a->n_children; i++) {
-        same = same_type(a->children[i], b->children[i]) &&
+        same =
+            same_type(a->children[i], b->children[i]) &&
             (!named || lk_bytes_equal(lk_bytes_of(a->children[i]->name), lk_bytes_of(b->children[i]->name)));
     }
     return same && (a->dictionary == NULL || same_type(a->dictionary, b->dictionary));
 }
 
-static lk_rc castable(const char *column, const struct ArrowSchema *from, const struct ArrowSchema *to, lk_err *err);
+static lk_rc castable(
+    const char *column, const struct ArrowSchema *from, const struct ArrowSchema *to, lk_err *err);
 
 /* Every member of `from` is wanted, every wanted one is there or may be null. */
 static lk_rc castable_members(
@@ -104,17 +109,21 @@ static lk_rc castable_members(
 {
     for (int64_t i = 0; i < from->n_children; i++) {
         if (lk_schema_find(to, lk_bytes_of(from->children[i]->name)) < 0) {
-            return missing(column == NULL ? from->children[i]->name : column, column == NULL
-                    ? "is not in the table" : "has a member that is not in the table", err);
+            return missing(column == NULL ? from->children[i]->name : column,
+                column == NULL ? "is not in the table" : "has a member that is not in the table", err);
         }
     }
     for (int64_t i = 0; i < to->n_children; i++) {
         const struct ArrowSchema *wanted = to->children[i];
-        int64_t at = lk_schema_find(from, lk_bytes_of(wanted->name));
-        const char *name = column == NULL ? wanted->name : column;
-        lk_rc rc = at >= 0 ? castable(name, from->children[at], wanted, err)
-            : wanted->flags & ARROW_FLAG_NULLABLE ? LK_OK
-            : missing(name, column == NULL ? "is missing and not nullable" : "lacks a member that is not nullable", err);
+        int64_t                   at = lk_schema_find(from, lk_bytes_of(wanted->name));
+        const char               *name = column == NULL ? wanted->name : column;
+        lk_rc                     rc =
+            at >= 0 ? castable(name, from->children[at], wanted, err)
+                                : wanted->flags & ARROW_FLAG_NULLABLE
+                                    ? LK_OK
+                                    : missing(name,
+                      column == NULL ? "is missing and not nullable" : "lacks a member that is not nullable",
+                                          err);
         if (rc != LK_OK) {
             return rc;
         }
@@ -130,7 +139,8 @@ static lk_rc castable_entries(
     return rc == LK_OK ? castable(column, from->children[1], to->children[1], err) : rc;
 }
 
-static lk_rc castable(const char *column, const struct ArrowSchema *from, const struct ArrowSchema *to, lk_err *err)
+static lk_rc castable(
+    const char *column, const struct ArrowSchema *from, const struct ArrowSchema *to, lk_err *err)
 {
     lk_type source, target;
     if (!lk_type_of(from, &source) || !lk_type_of(to, &target)) {
@@ -165,8 +175,8 @@ static lk_rc cast_array(const casting *c, const struct ArrowSchema *from, lk_sha
     const struct ArrowSchema *to, struct ArrowArray *out);
 
 /* The rows alone, from offset 0, with nothing under nulls. */
-static lk_rc compacted(const casting *c, const struct ArrowSchema *schema, const struct ArrowArray *array,
-    lk_shared_array **out)
+static lk_rc compacted(
+    const casting *c, const struct ArrowSchema *schema, const struct ArrowArray *array, lk_shared_array **out)
 {
     int64_t *rows = malloc((size_t)(array->length + 1) * sizeof *rows);
     if (rows == NULL) {
@@ -177,7 +187,7 @@ static lk_rc compacted(const casting *c, const struct ArrowSchema *schema, const
         rows[i] = lk_bit_or_one(validity, array->offset + i) ? i : -1;
     }
     struct ArrowArray taken;
-    lk_rc rc = lk_array_take(schema, array, rows, array->length, &taken, c->err);
+    lk_rc             rc = lk_array_take(schema, array, rows, array->length, &taken, c->err);
     free(rows);
     if (rc == LK_OK) {
         *out = lk_array_share(&taken);
@@ -193,11 +203,11 @@ static lk_shared_array *share_child(lk_shared_array *parent, int64_t child)
     return lk_array_share(&mirror);
 }
 
-static lk_rc cast_child(const casting *c, const struct ArrowSchema *from, lk_shared_array *parent, int64_t child,
-    const struct ArrowSchema *to, struct ArrowArray *out)
+static lk_rc cast_child(const casting *c, const struct ArrowSchema *from, lk_shared_array *parent,
+    int64_t child, const struct ArrowSchema *to, struct ArrowArray *out)
 {
     lk_shared_array *shared = share_child(parent, child);
-    lk_rc rc = cast_array(c, from, shared, to, out);
+    lk_rc            rc = cast_array(c, from, shared, to, out);
     lk_shared_array_unref(shared);
     return rc;
 }
@@ -242,7 +252,7 @@ static int64_t item_offset(const lk_type *type, const struct ArrowArray *array, 
 static lk_rc make_offsets(const casting *c, const lk_type *source, const lk_type *target,
     const struct ArrowArray *array, struct ArrowArray *out)
 {
-    bool wide = target->layout == LK_LAYOUT_LIST64;
+    bool  wide = target->layout == LK_LAYOUT_LIST64;
     void *block = NULL;
     lk_rc rc = lk_block_zero((size_t)(array->length + 1) * (wide ? 8 : 4), &block, c->err);
     if (rc != LK_OK) {
@@ -263,10 +273,10 @@ static lk_rc make_offsets(const casting *c, const lk_type *source, const lk_type
 }
 
 /* Lists of the wanted size to a fixed-size list; a null row gets null items. *out is the items, uncast. */
-static lk_rc fixed_items(const casting *c, const struct ArrowSchema *from, const lk_type *source, int64_t size,
-    const struct ArrowArray *array, struct ArrowArray *out)
+static lk_rc fixed_items(const casting *c, const struct ArrowSchema *from, const lk_type *source,
+    int64_t size, const struct ArrowArray *array, struct ArrowArray *out)
 {
-    int64_t total = array->length * size, *rows = malloc((size_t)(total + 1) * sizeof *rows);
+    int64_t        total = array->length * size, *rows = malloc((size_t)(total + 1) * sizeof *rows);
     const uint8_t *validity = lk_array_validity(array);
     if (rows == NULL) {
         return lk_fail(c->err, LK_E_LIMIT, "no memory to cast %lld items", (long long)total);
@@ -274,7 +284,7 @@ static lk_rc fixed_items(const casting *c, const struct ArrowSchema *from, const
     lk_rc rc = LK_OK;
     for (int64_t row = 0; rc == LK_OK && row < array->length; row++) {
         int64_t first = item_offset(source, array, row);
-        bool valid = lk_bit_or_one(validity, row);
+        bool    valid = lk_bit_or_one(validity, row);
         if (valid && item_offset(source, array, row + 1) - first != size) {
             rc = faulty(c, row, "the list has another number of items than the column");
         }
@@ -293,9 +303,9 @@ static lk_rc cast_to_fixed(const casting *c, const struct ArrowSchema *from, con
     lk_shared_array *array, const struct ArrowSchema *to, const lk_type *target, struct ArrowArray *out)
 {
     const struct ArrowArray *rows = lk_shared_array_get(array);
-    frame inside = {c->inside, NULL, false, target->list_size, rows->length};
-    casting below = {c->column, &inside, c->row_base, c->err};
-    struct ArrowArray items;
+    frame                    inside = {c->inside, NULL, false, target->list_size, rows->length};
+    casting                  below = {c->column, &inside, c->row_base, c->err};
+    struct ArrowArray        items;
     start_like(array, 1, 1, out);
     lk_rc rc = fixed_items(c, from, source, target->list_size, rows, &items);
     if (rc != LK_OK) {
@@ -314,13 +324,15 @@ static lk_rc cast_list(const casting *c, const struct ArrowSchema *from, const l
         return cast_to_fixed(c, from, source, array, to, target, out);
     }
     const struct ArrowArray *rows = lk_shared_array_get(array);
-    frame inside = {c->inside, source->layout == LK_LAYOUT_FIXED_LIST ? NULL : rows->buffers[1],
-        source->layout == LK_LAYOUT_LIST64, source->list_size, rows->length};
+    frame   inside = {c->inside, source->layout == LK_LAYOUT_FIXED_LIST ? NULL : rows->buffers[1],
+          source->layout == LK_LAYOUT_LIST64, source->list_size, rows->length};
     casting below = {c->column, &inside, c->row_base, c->err};
     start_like(array, 2, 1, out);
     lk_rc rc = make_offsets(c, source, target, rows, out);
     if (rc != LK_OK || source->id != LK_TYPE_MAP) {
-        return rc == LK_OK ? cast_child(&below, from->children[0], array, 0, to->children[0], out->children[0]) : rc;
+        return rc == LK_OK
+                   ? cast_child(&below, from->children[0], array, 0, to->children[0], out->children[0])
+                   : rc;
     }
     lk_shared_array *entries = share_child(array, 0);
     rc = cast_struct(&below, from->children[0], entries, to->children[0], false, out->children[0]);
@@ -331,9 +343,10 @@ static lk_rc cast_list(const casting *c, const struct ArrowSchema *from, const l
 /* -- all types --------------------------------------------------------------------------------------- */
 
 static lk_rc cast_leaf(const casting *c, const struct ArrowSchema *from, const lk_type *source,
-    const struct ArrowArray *array, const struct ArrowSchema *to, const lk_type *target, struct ArrowArray *out)
+    const struct ArrowArray *array, const struct ArrowSchema *to, const lk_type *target,
+    struct ArrowArray *out)
 {
-    int64_t row = 0;
+    int64_t       row = 0;
     lk_cast_fault fault = NULL;
     if (!lk_leaf_castable(source, target)) {
         return refused(c->column, from, to, c->err);
@@ -346,7 +359,7 @@ static lk_rc cast_leaf(const casting *c, const struct ArrowSchema *from, const l
 static lk_rc cast_dictionary(const casting *c, const struct ArrowSchema *from, const struct ArrowArray *array,
     const struct ArrowSchema *to, struct ArrowArray *out)
 {
-    lk_type type;
+    lk_type  type;
     int64_t *rows = malloc((size_t)(array->length + 1) * sizeof *rows);
     LK_ASSERT(lk_type_of(from, &type));
     if (rows == NULL) {
@@ -355,7 +368,7 @@ static lk_rc cast_dictionary(const casting *c, const struct ArrowSchema *from, c
     const uint8_t *validity = lk_array_validity(array);
     for (int64_t i = 0; i < array->length; i++) {
         const uint8_t *at = (const uint8_t *)array->buffers[1] + (size_t)(array->offset + i) * type.width;
-        uint64_t index = 0;
+        uint64_t       index = 0;
         memcpy(&index, at, type.width);
         rows[i] = lk_bit_or_one(validity, array->offset + i) ? (int64_t)index : -1;
     }
@@ -372,10 +385,11 @@ static lk_rc cast_dictionary(const casting *c, const struct ArrowSchema *from, c
 }
 
 static lk_rc cast_nested(const casting *c, const struct ArrowSchema *from, const lk_type *source,
-    const struct ArrowArray *array, const struct ArrowSchema *to, const lk_type *target, struct ArrowArray *out)
+    const struct ArrowArray *array, const struct ArrowSchema *to, const lk_type *target,
+    struct ArrowArray *out)
 {
     lk_shared_array *rows = NULL;
-    lk_rc rc = compacted(c, from, array, &rows);
+    lk_rc            rc = compacted(c, from, array, &rows);
     if (rc == LK_OK) {
         rc = source->layout == LK_LAYOUT_STRUCT ? cast_struct(c, from, rows, to, true, out)
                                                 : cast_list(c, from, source, rows, to, target, out);
@@ -388,9 +402,9 @@ static lk_rc cast_array(const casting *c, const struct ArrowSchema *from, lk_sha
     const struct ArrowSchema *to, struct ArrowArray *out)
 {
     const struct ArrowArray *array = lk_shared_array_get(shared);
-    lk_type source, target;
-    struct ArrowArray made = {0};
-    lk_rc rc = LK_OK;
+    lk_type                  source, target;
+    struct ArrowArray        made = {0};
+    lk_rc                    rc = LK_OK;
     if (same_type(from, to)) {
         lk_array_mirror(array, lk_shared_array_keeper(shared), out);
         return LK_OK;
@@ -438,7 +452,7 @@ static lk_rc cast_column(const struct ArrowSchema *from, lk_shared_array *batch,
     struct ArrowArray column;
     lk_shared_batch_column(batch, (size_t)at, &column);
     lk_shared_array *shared = lk_array_share(&column);
-    lk_rc rc = cast_array(&c, from->children[at], shared, to, out);
+    lk_rc            rc = cast_array(&c, from->children[at], shared, to, out);
     lk_shared_array_unref(shared);
     return rc;
 }

@@ -28,7 +28,8 @@ LK_MUST_CHECK lk_rc lk_batch_cast(const struct ArrowSchema *from, lk_shared_arra
     const struct ArrowSchema *to, int64_t row_base, struct ArrowArray *out, lk_err *err);
 
 /* Whether every cast of this pair would be refused by type alone (before any row is read). */
-LK_MUST_CHECK lk_rc lk_schema_castable(const struct ArrowSchema *from, const struct ArrowSchema *to, lk_err *err);
+LK_MUST_CHECK lk_rc lk_schema_castable(
+    const struct ArrowSchema *from, const struct ArrowSchema *to, lk_err *err);
 
 /* A field that is not nullable, at any depth under valid parents, holds no null by value.
  * LK_E_SCHEMA_MISMATCH names column and row (row_base added). */

@@ -7,12 +7,21 @@
  */
 #include "arrow/array_priv.h"
 
-__extension__ typedef __int128 lk_int128;
+__extension__ typedef __int128          lk_int128;
 __extension__ typedef unsigned __int128 lk_uint128;
 
 typedef enum lk_value_class {
-    LK_CLASS_NONE, LK_CLASS_BOOL, LK_CLASS_INTEGER, LK_CLASS_FLOAT, LK_CLASS_DECIMAL, LK_CLASS_TEXT,
-    LK_CLASS_BINARY, LK_CLASS_DATE, LK_CLASS_TIME, LK_CLASS_TIMESTAMP, LK_CLASS_DURATION
+    LK_CLASS_NONE,
+    LK_CLASS_BOOL,
+    LK_CLASS_INTEGER,
+    LK_CLASS_FLOAT,
+    LK_CLASS_DECIMAL,
+    LK_CLASS_TEXT,
+    LK_CLASS_BINARY,
+    LK_CLASS_DATE,
+    LK_CLASS_TIME,
+    LK_CLASS_TIMESTAMP,
+    LK_CLASS_DURATION
 } lk_value_class;
 lk_value_class lk_value_class_of(const lk_type *type);
 

@@ -77,7 +77,7 @@ int64_t lk_units_per_second(lk_unit unit)
 static bool push_digit(lk_int128 *value, char digit)
 {
     return !__builtin_mul_overflow(*value, (lk_int128)10, value) &&
-        !__builtin_add_overflow(*value, (lk_int128)(digit - '0'), value);
+           !__builtin_add_overflow(*value, (lk_int128)(digit - '0'), value);
 }
 
 /* Adds the digits at the cursor; false on overflow. */
@@ -94,7 +94,7 @@ static bool read_whole(cursor *c, lk_int128 *value, int *seen)
 static bool read_fraction(cursor *c, lk_int128 *value, int *seen, int *places)
 {
     bool fits = true;
-    int zeros = 0;
+    int  zeros = 0;
     for (; fits && at_digit(c); c->at++, (*seen)++) {
         if (*c->at == '0') {
             zeros++;
@@ -127,8 +127,8 @@ static bool read_exponent(cursor *c, int *exponent)
 static lk_cast_fault parse_decimal(cursor c, int scale, lk_int128 *out)
 {
     lk_int128 value = 0;
-    int seen = 0, places = 0, exponent = scale;
-    bool negative = accept(&c, '-');
+    int       seen = 0, places = 0, exponent = scale;
+    bool      negative = accept(&c, '-');
     if (!negative) {
         accept(&c, '+');
     }
@@ -154,7 +154,7 @@ static lk_cast_fault parse_decimal(cursor c, int scale, lk_int128 *out)
 lk_cast_fault lk_parse_float(lk_bytes text, double *out)
 {
     cursor c = trimmed(text);
-    char copy[FLOAT_TEXT_MAX + 1];
+    char   copy[FLOAT_TEXT_MAX + 1];
     size_t size = (size_t)(c.end - c.at);
     if (size == 0 || size > FLOAT_TEXT_MAX) {
         return not_a_number;
@@ -174,7 +174,7 @@ lk_cast_fault lk_parse_float(lk_bytes text, double *out)
 static lk_cast_fault parse_bool(cursor c, lk_int128 *out)
 {
     static const char *const words[] = {"false", "true", "f", "t", "0", "1", "no", "yes", "n", "y"};
-    size_t size = (size_t)(c.end - c.at);
+    size_t                   size = (size_t)(c.end - c.at);
     for (size_t i = 0; i < sizeof words / sizeof words[0]; i++) {
         if (strlen(words[i]) == size && strncasecmp(words[i], c.at, size) == 0) {
             *out = i & 1;
@@ -198,7 +198,7 @@ static int64_t days_of(int64_t year, int64_t month, int64_t day)
 static int days_in_month(int64_t year, int64_t month)
 {
     static const int days[] = {31, 28, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31};
-    bool leap = (year % 4 == 0 && year % 100 != 0) || year % 400 == 0;
+    bool             leap = (year % 4 == 0 && year % 100 != 0) || year % 400 == 0;
     return days[month - 1] + (month == 2 && leap);
 }
 
@@ -216,9 +216,9 @@ static bool read_number(cursor *c, int min, int max, int64_t *out)
 static bool read_date(cursor *c, int64_t *days)
 {
     int64_t year = 0, month = 0, day = 0;
-    bool negative = accept(c, '-');
-    bool read = read_number(c, 4, 6, &year) && accept(c, '-') && read_number(c, 1, 2, &month) && accept(c, '-') &&
-        read_number(c, 1, 2, &day);
+    bool    negative = accept(c, '-');
+    bool    read = read_number(c, 4, 6, &year) && accept(c, '-') && read_number(c, 1, 2, &month) &&
+                accept(c, '-') && read_number(c, 1, 2, &day);
     year = negative ? -year : year;
     if (!read || month < 1 || month > 12 || day < 1 || day > days_in_month(year, month)) {
         return false;
@@ -231,7 +231,7 @@ static bool read_date(cursor *c, int64_t *days)
 static lk_cast_fault read_time(cursor *c, lk_unit unit, int64_t *out)
 {
     int64_t hour = 0, minute = 0, second = 0, scale = lk_units_per_second(unit), fraction = 0;
-    bool read = read_number(c, 1, 2, &hour) && accept(c, ':') && read_number(c, 2, 2, &minute);
+    bool    read = read_number(c, 1, 2, &hour) && accept(c, ':') && read_number(c, 2, 2, &minute);
     if (read && accept(c, ':')) {
         read = read_number(c, 2, 2, &second);
         if (read && accept(c, '.')) {
@@ -264,7 +264,7 @@ static bool read_zone(cursor *c, int64_t *seconds)
         c->at = c->end;
         return true;
     }
-    bool negative = accept(c, '-');
+    bool    negative = accept(c, '-');
     int64_t hours = 0, minutes = 0;
     if ((!negative && !accept(c, '+')) || !read_number(c, 2, 2, &hours)) {
         return false;
@@ -289,7 +289,7 @@ static lk_cast_fault parse_date(cursor c, const lk_type *to, lk_int128 *out)
 
 static lk_cast_fault parse_time(cursor c, const lk_type *to, lk_int128 *out)
 {
-    int64_t value = 0;
+    int64_t       value = 0;
     lk_cast_fault fault = read_time(&c, to->unit, &value);
     if (fault == NULL && c.at != c.end) {
         return "the text is not a time (HH:MM:SS)";
@@ -301,7 +301,7 @@ static lk_cast_fault parse_time(cursor c, const lk_type *to, lk_int128 *out)
 static lk_cast_fault parse_timestamp(cursor c, const lk_type *to, lk_int128 *out)
 {
     static const char *const not_one = "the text is not a timestamp (YYYY-MM-DD HH:MM:SS)";
-    int64_t days = 0, time = 0, zone = 0;
+    int64_t                  days = 0, time = 0, zone = 0;
     if (!read_date(&c, &days)) {
         return not_one;
     }

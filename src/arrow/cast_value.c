@@ -20,19 +20,32 @@ lk_value_class lk_value_class_of(const lk_type *type)
 {
     static const lk_value_class classes[] = {
         [LK_TYPE_BOOL] = LK_CLASS_BOOL,
-        [LK_TYPE_INT8] = LK_CLASS_INTEGER, [LK_TYPE_INT16] = LK_CLASS_INTEGER,
-        [LK_TYPE_INT32] = LK_CLASS_INTEGER, [LK_TYPE_INT64] = LK_CLASS_INTEGER,
-        [LK_TYPE_UINT8] = LK_CLASS_INTEGER, [LK_TYPE_UINT16] = LK_CLASS_INTEGER,
-        [LK_TYPE_UINT32] = LK_CLASS_INTEGER, [LK_TYPE_UINT64] = LK_CLASS_INTEGER,
-        [LK_TYPE_FLOAT16] = LK_CLASS_FLOAT, [LK_TYPE_FLOAT32] = LK_CLASS_FLOAT, [LK_TYPE_FLOAT64] = LK_CLASS_FLOAT,
-        [LK_TYPE_DECIMAL32] = LK_CLASS_DECIMAL, [LK_TYPE_DECIMAL64] = LK_CLASS_DECIMAL,
-        [LK_TYPE_DECIMAL128] = LK_CLASS_DECIMAL, [LK_TYPE_DECIMAL256] = LK_CLASS_DECIMAL,
-        [LK_TYPE_UTF8] = LK_CLASS_TEXT, [LK_TYPE_LARGE_UTF8] = LK_CLASS_TEXT,
-        [LK_TYPE_BINARY] = LK_CLASS_BINARY, [LK_TYPE_LARGE_BINARY] = LK_CLASS_BINARY,
+        [LK_TYPE_INT8] = LK_CLASS_INTEGER,
+        [LK_TYPE_INT16] = LK_CLASS_INTEGER,
+        [LK_TYPE_INT32] = LK_CLASS_INTEGER,
+        [LK_TYPE_INT64] = LK_CLASS_INTEGER,
+        [LK_TYPE_UINT8] = LK_CLASS_INTEGER,
+        [LK_TYPE_UINT16] = LK_CLASS_INTEGER,
+        [LK_TYPE_UINT32] = LK_CLASS_INTEGER,
+        [LK_TYPE_UINT64] = LK_CLASS_INTEGER,
+        [LK_TYPE_FLOAT16] = LK_CLASS_FLOAT,
+        [LK_TYPE_FLOAT32] = LK_CLASS_FLOAT,
+        [LK_TYPE_FLOAT64] = LK_CLASS_FLOAT,
+        [LK_TYPE_DECIMAL32] = LK_CLASS_DECIMAL,
+        [LK_TYPE_DECIMAL64] = LK_CLASS_DECIMAL,
+        [LK_TYPE_DECIMAL128] = LK_CLASS_DECIMAL,
+        [LK_TYPE_DECIMAL256] = LK_CLASS_DECIMAL,
+        [LK_TYPE_UTF8] = LK_CLASS_TEXT,
+        [LK_TYPE_LARGE_UTF8] = LK_CLASS_TEXT,
+        [LK_TYPE_BINARY] = LK_CLASS_BINARY,
+        [LK_TYPE_LARGE_BINARY] = LK_CLASS_BINARY,
         [LK_TYPE_FIXED_BINARY] = LK_CLASS_BINARY,
-        [LK_TYPE_DATE32] = LK_CLASS_DATE, [LK_TYPE_DATE64] = LK_CLASS_DATE,
-        [LK_TYPE_TIME32] = LK_CLASS_TIME, [LK_TYPE_TIME64] = LK_CLASS_TIME,
-        [LK_TYPE_TIMESTAMP] = LK_CLASS_TIMESTAMP, [LK_TYPE_DURATION] = LK_CLASS_DURATION,
+        [LK_TYPE_DATE32] = LK_CLASS_DATE,
+        [LK_TYPE_DATE64] = LK_CLASS_DATE,
+        [LK_TYPE_TIME32] = LK_CLASS_TIME,
+        [LK_TYPE_TIME64] = LK_CLASS_TIME,
+        [LK_TYPE_TIMESTAMP] = LK_CLASS_TIMESTAMP,
+        [LK_TYPE_DURATION] = LK_CLASS_DURATION,
         [LK_TYPE_MAP] = LK_CLASS_NONE,
     };
     return type->dictionary ? LK_CLASS_NONE : classes[type->id];
@@ -43,17 +56,28 @@ static unsigned targets_of(lk_value_class from)
 {
 #define TO(name) (1U << LK_CLASS_##name)
     switch (from) {
-    case LK_CLASS_BOOL: return TO(BOOL) | TO(INTEGER);
-    case LK_CLASS_INTEGER: return TO(BOOL) | TO(INTEGER) | TO(FLOAT) | TO(DECIMAL) | TO(DURATION);
-    case LK_CLASS_FLOAT: return TO(INTEGER) | TO(FLOAT) | TO(DECIMAL);
-    case LK_CLASS_DECIMAL: return TO(INTEGER) | TO(FLOAT) | TO(DECIMAL);
-    case LK_CLASS_TEXT: return ~TO(NONE);
-    case LK_CLASS_BINARY: return TO(TEXT) | TO(BINARY);
-    case LK_CLASS_DATE: return TO(DATE) | TO(TIMESTAMP);
-    case LK_CLASS_TIMESTAMP: return TO(DATE) | TO(TIMESTAMP);
-    case LK_CLASS_TIME: return TO(TIME);
-    case LK_CLASS_DURATION: return TO(DURATION) | TO(INTEGER);
-    case LK_CLASS_NONE: break;
+    case LK_CLASS_BOOL:
+        return TO(BOOL) | TO(INTEGER);
+    case LK_CLASS_INTEGER:
+        return TO(BOOL) | TO(INTEGER) | TO(FLOAT) | TO(DECIMAL) | TO(DURATION);
+    case LK_CLASS_FLOAT:
+        return TO(INTEGER) | TO(FLOAT) | TO(DECIMAL);
+    case LK_CLASS_DECIMAL:
+        return TO(INTEGER) | TO(FLOAT) | TO(DECIMAL);
+    case LK_CLASS_TEXT:
+        return ~TO(NONE);
+    case LK_CLASS_BINARY:
+        return TO(TEXT) | TO(BINARY);
+    case LK_CLASS_DATE:
+        return TO(DATE) | TO(TIMESTAMP);
+    case LK_CLASS_TIMESTAMP:
+        return TO(DATE) | TO(TIMESTAMP);
+    case LK_CLASS_TIME:
+        return TO(TIME);
+    case LK_CLASS_DURATION:
+        return TO(DURATION) | TO(INTEGER);
+    case LK_CLASS_NONE:
+        break;
     }
     return 0;
 #undef TO
@@ -105,8 +129,12 @@ static void set_limits(plan *p)
 
 static void plan_make(const lk_type *from, const lk_type *to, plan *p)
 {
-    *p = (plan){.from = *from, .to = *to, .source = lk_value_class_of(from), .target = lk_value_class_of(to),
-        .multiply = 1, .divide = 1};
+    *p = (plan){.from = *from,
+        .to = *to,
+        .source = lk_value_class_of(from),
+        .target = lk_value_class_of(to),
+        .multiply = 1,
+        .divide = 1};
     bool temporal = p->source >= LK_CLASS_DATE && p->target >= LK_CLASS_DATE;
     if (temporal) {
         p->multiply = units_per_day(to);
@@ -119,7 +147,8 @@ static void plan_make(const lk_type *from, const lk_type *to, plan *p)
             p->multiply = 1;
         }
     }
-    p->shift = (p->target == LK_CLASS_DECIMAL ? to->scale : 0) - (p->source == LK_CLASS_DECIMAL ? from->scale : 0);
+    p->shift =
+        (p->target == LK_CLASS_DECIMAL ? to->scale : 0) - (p->source == LK_CLASS_DECIMAL ? from->scale : 0);
     set_limits(p);
 }
 
@@ -192,7 +221,7 @@ static lk_bytes read_bytes(const plan *p, const struct ArrowArray *array, int64_
 
 static lk_cast_fault float_to_count(const plan *p, double value, lk_int128 *out)
 {
-    int places = p->shift > 0 ? p->shift : 0;
+    int    places = p->shift > 0 ? p->shift : 0;
     double power = pow(10, places), scaled = places > 0 ? nearbyint(value * power) : value;
     if (!isfinite(value) || fabs(scaled) >= 0x1p126) {
         return out_of_range;
@@ -244,7 +273,8 @@ static lk_cast_fault count_to_float(const plan *p, lk_int128 value, double *out)
     }
     *out = (double)value;
     if (p->to.width < 8) {
-        *out = (double)(p->to.width == 4 ? (float)value : lk_float16_to_float(lk_float16_of_float((float)value)));
+        *out = (double)(p->to.width == 4 ? (float)value
+                                         : lk_float16_to_float(lk_float16_of_float((float)value)));
     }
     return isfinite(*out) && (lk_int128)*out == value ? NULL : lossy;
 }
@@ -284,7 +314,7 @@ static void write_count(const plan *p, lk_int128 value, uint8_t *data, int64_t r
 static lk_cast_fault write_float(const plan *p, double value, uint8_t *data, int64_t row)
 {
     float narrow = (float)value;
-    bool finite = true;
+    bool  finite = true;
     if (p->to.width == 8) {
         ((double *)(void *)data)[row] = value;
     } else if (p->to.width == 4) {
@@ -313,7 +343,7 @@ typedef struct conversion {
 static void convert_numbers(conversion *c, uint8_t *data)
 {
     const uint8_t *validity = lk_array_validity(c->array);
-    bool to_counts = counts(c->plan.target);
+    bool           to_counts = counts(c->plan.target);
     for (int64_t row = 0; *c->fault == NULL && row < c->array->length; row++) {
         int64_t index = c->array->offset + row;
         if (!lk_bit_or_one(validity, index)) {
@@ -339,9 +369,10 @@ static void convert_numbers(conversion *c, uint8_t *data)
 static lk_rc cast_numbers(conversion *c)
 {
     size_t rows = (size_t)c->array->length;
-    void *block = NULL;
-    lk_rc rc = lk_block_zero(
-        c->plan.target == LK_CLASS_BOOL ? lk_bits_size(c->array->length) : rows * c->plan.to.width, &block, c->err);
+    void  *block = NULL;
+    lk_rc  rc = lk_block_zero(
+         c->plan.target == LK_CLASS_BOOL ? lk_bits_size(c->array->length) : rows * c->plan.to.width, &block,
+        c->err);
     if (rc == LK_OK) {
         lk_array_own(c->out, 1, block);
         convert_numbers(c, block);
@@ -362,7 +393,7 @@ static lk_cast_fault check_bytes(const plan *p, lk_bytes value)
 static size_t measure_bytes(conversion *c)
 {
     const uint8_t *validity = lk_array_validity(c->array);
-    size_t total = 0;
+    size_t         total = 0;
     for (int64_t row = 0; *c->fault == NULL && row < c->array->length; row++) {
         if (lk_bit_or_one(validity, c->array->offset + row)) {
             lk_bytes value = read_bytes(&c->plan, c->array, c->array->offset + row);
@@ -380,7 +411,7 @@ static size_t measure_bytes(conversion *c)
 static void copy_bytes(conversion *c, void *offsets, char *data)
 {
     const uint8_t *validity = lk_array_validity(c->array);
-    bool fixed = c->plan.to.layout == LK_LAYOUT_FIXED, wide = c->plan.to.layout == LK_LAYOUT_BYTES64;
+    bool    fixed = c->plan.to.layout == LK_LAYOUT_FIXED, wide = c->plan.to.layout == LK_LAYOUT_BYTES64;
     int64_t position = 0;
     for (int64_t row = 0; row < c->array->length; row++) {
         lk_bytes value = {0};
@@ -402,8 +433,8 @@ static void copy_bytes(conversion *c, void *offsets, char *data)
 static lk_rc cast_bytes(conversion *c)
 {
     size_t rows = (size_t)c->array->length, total = measure_bytes(c);
-    bool fixed = c->plan.to.layout == LK_LAYOUT_FIXED;
-    void *offsets = NULL, *data = NULL;
+    bool   fixed = c->plan.to.layout == LK_LAYOUT_FIXED;
+    void  *offsets = NULL, *data = NULL;
     if (*c->fault != NULL) {
         return LK_OK;
     }
@@ -439,8 +470,8 @@ static lk_rc copy_validity(const struct ArrowArray *array, struct ArrowArray *ou
     return rc;
 }
 
-lk_rc lk_leaf_cast(const struct ArrowArray *array, const lk_type *from, const lk_type *to, struct ArrowArray *out,
-    int64_t *fault_row, lk_cast_fault *fault, lk_err *err)
+lk_rc lk_leaf_cast(const struct ArrowArray *array, const lk_type *from, const lk_type *to,
+    struct ArrowArray *out, int64_t *fault_row, lk_cast_fault *fault, lk_err *err)
 {
     conversion c = {.array = array, .out = out, .fault_row = fault_row, .fault = fault, .err = err};
     *fault = NULL;

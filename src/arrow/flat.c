@@ -103,9 +103,9 @@ lk_flat_table lk_flat_child(const lk_flat_table *table, unsigned field)
 
 lk_flat_vector lk_flat_vector_of(const lk_flat_table *table, unsigned field, size_t element_size)
 {
-    lk_flat *flat = table->flat;
+    lk_flat       *flat = table->flat;
     lk_flat_vector vector = {.flat = flat};
-    uint32_t at = field_at(table, field, 4);
+    uint32_t       at = field_at(table, field, 4);
     if (at == 0) {
         return vector;
     }
@@ -126,7 +126,7 @@ lk_flat_vector lk_flat_vector_of(const lk_flat_table *table, unsigned field, siz
 
 lk_bytes lk_flat_text(const lk_flat_table *table, unsigned field)
 {
-    lk_flat *flat = table->flat;
+    lk_flat       *flat = table->flat;
     lk_flat_vector vector = lk_flat_vector_of(table, field, 1);
     if (vector.at == 0) {
         return (lk_bytes){0};

@@ -23,7 +23,7 @@ typedef struct lk_flat {
 
 typedef struct lk_flat_table {
     lk_flat *flat;
-    uint32_t at;           /* of the table; 0: an absent table, whose fields are all absent */
+    uint32_t at; /* of the table; 0: an absent table, whose fields are all absent */
     uint32_t vtable;
     uint16_t vtable_size, table_size;
 } lk_flat_table;

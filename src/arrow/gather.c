@@ -75,7 +75,8 @@ static lk_rc gather_validity(const lk_segment *segments, size_t count, struct Ar
     }
     int64_t at = 0;
     for (size_t s = 0; s < count; s++) {
-        copy_bits(&segments[s], segments[s].array == NULL ? NULL : lk_array_validity(segments[s].array), block, at);
+        copy_bits(
+            &segments[s], segments[s].array == NULL ? NULL : lk_array_validity(segments[s].array), block, at);
         at += segments[s].rows;
     }
     out->null_count = out->length - lk_bits_count(block, 0, out->length);
@@ -110,8 +111,8 @@ static lk_rc gather_bools(const lk_segment *segments, size_t count, struct Arrow
 static uint8_t *copy_fixed(const lk_segment *segment, size_t width, uint8_t *out)
 {
     const struct ArrowArray *array = segment->array;
-    const uint8_t *in = array == NULL ? NULL : array->buffers[1];
-    size_t in_size = array == NULL ? 0 : (size_t)(array->offset + array->length) * width;
+    const uint8_t           *in = array == NULL ? NULL : array->buffers[1];
+    size_t                   in_size = array == NULL ? 0 : (size_t)(array->offset + array->length) * width;
     for (size_t r = 0; r < segment->count; r++) {
         size_t size = (size_t)range_rows(segment, r) * width;
         if (range_is_null(segment, r)) {
@@ -156,7 +157,7 @@ static int64_t span_of(const lk_segment *segment, bool wide)
         int64_t rows = range_rows(segment, r);
         if (!range_is_null(segment, r) && rows > 0) {
             const void *offsets = segment->array->buffers[1];
-            int64_t first = first_row(segment, r);
+            int64_t     first = first_row(segment, r);
             sum += offset_at(offsets, wide, first + rows) - offset_at(offsets, wide, first);
         }
     }
@@ -170,11 +171,11 @@ static inline __attribute__((always_inline)) int64_t write_ends(
     int64_t *wide_out = (int64_t *)out + 1;
     int32_t *narrow_out = (int32_t *)out + 1;
     for (size_t r = 0; r < segment->count; r++) {
-        int64_t rows = range_rows(segment, r);
-        bool copied = !range_is_null(segment, r);
+        int64_t     rows = range_rows(segment, r);
+        bool        copied = !range_is_null(segment, r);
         const void *offsets = copied ? segment->array->buffers[1] : NULL;
-        int64_t first = copied ? first_row(segment, r) : 0;
-        int64_t shift = copied && rows > 0 ? position - offset_at(offsets, wide, first) : 0;
+        int64_t     first = copied ? first_row(segment, r) : 0;
+        int64_t     shift = copied && rows > 0 ? position - offset_at(offsets, wide, first) : 0;
         for (int64_t i = 0; i < rows; i++, row++) {
             position = copied ? offset_at(offsets, wide, first + i + 1) + shift : position;
             if (wide) {
@@ -188,8 +189,8 @@ static inline __attribute__((always_inline)) int64_t write_ends(
 }
 
 /* Fills buffers[1]; *total is the last offset. */
-static lk_rc gather_offsets(const lk_segment *segments, size_t count, bool wide, struct ArrowArray *out,
-    int64_t *total, lk_err *err)
+static lk_rc gather_offsets(
+    const lk_segment *segments, size_t count, bool wide, struct ArrowArray *out, int64_t *total, lk_err *err)
 {
     *total = 0;
     for (size_t s = 0; s < count; s++) {
@@ -221,16 +222,16 @@ static inline __attribute__((always_inline)) uint8_t *copy_bytes(
     if (array == NULL || array->length == 0) {
         return out;
     }
-    const void *offsets = array->buffers[1];
+    const void    *offsets = array->buffers[1];
     const uint8_t *in = array->buffers[2];
-    size_t in_size = (size_t)offset_at(offsets, wide, array->offset + array->length);
+    size_t         in_size = (size_t)offset_at(offsets, wide, array->offset + array->length);
     for (size_t r = 0; r < segment->count; r++) {
         if (range_is_null(segment, r)) {
             continue;
         }
         int64_t first = first_row(segment, r);
-        size_t from = (size_t)offset_at(offsets, wide, first);
-        size_t size = (size_t)offset_at(offsets, wide, first + range_rows(segment, r)) - from;
+        size_t  from = (size_t)offset_at(offsets, wide, first);
+        size_t  size = (size_t)offset_at(offsets, wide, first + range_rows(segment, r)) - from;
         copy_short(out, in, in_size, from, size);
         out += size;
     }
@@ -241,8 +242,8 @@ static lk_rc gather_bytes(
     const lk_segment *segments, size_t count, bool wide, struct ArrowArray *out, lk_err *err)
 {
     int64_t total = 0;
-    void *block = NULL;
-    lk_rc rc = gather_offsets(segments, count, wide, out, &total, err);
+    void   *block = NULL;
+    lk_rc   rc = gather_offsets(segments, count, wide, out, &total, err);
     if (rc == LK_OK) {
         rc = lk_block_new((size_t)total, &block, err);
     }
@@ -298,7 +299,8 @@ static lk_rc gather_struct(const struct ArrowSchema *schema, const lk_segment *s
 }
 
 /* The item ranges of a list segment; *ranges is a new block. */
-static lk_rc item_ranges(const lk_segment *segment, bool wide, lk_segment *out, lk_range **ranges, lk_err *err)
+static lk_rc item_ranges(
+    const lk_segment *segment, bool wide, lk_segment *out, lk_range **ranges, lk_err *err)
 {
     lk_range *to = malloc((segment->count + 1) * sizeof *to);
     if (to == NULL) {
@@ -326,16 +328,16 @@ static lk_rc item_ranges(const lk_segment *segment, bool wide, lk_segment *out, 
     return LK_OK;
 }
 
-static lk_rc gather_list(const struct ArrowSchema *schema, const lk_segment *segments, size_t count, bool wide,
-    struct ArrowArray *out, lk_err *err)
+static lk_rc gather_list(const struct ArrowSchema *schema, const lk_segment *segments, size_t count,
+    bool wide, struct ArrowArray *out, lk_err *err)
 {
     int64_t total = 0;
-    lk_rc rc = gather_offsets(segments, count, wide, out, &total, err);
+    lk_rc   rc = gather_offsets(segments, count, wide, out, &total, err);
     if (rc != LK_OK) {
         return rc;
     }
     lk_segment *below = segments_new(count);
-    lk_range **ranges = calloc(count + 1, sizeof *ranges);
+    lk_range  **ranges = calloc(count + 1, sizeof *ranges);
     if (ranges == NULL) {
         abort();
     }
@@ -402,16 +404,16 @@ static uint64_t index_capacity(const lk_type *type)
 }
 
 /* One entry per run of segments that share a dictionary; indices are moved up by what lies before. */
-static lk_rc gather_dictionary(const struct ArrowSchema *schema, const lk_type *type, const lk_segment *segments,
-    size_t count, struct ArrowArray *out, lk_err *err)
+static lk_rc gather_dictionary(const struct ArrowSchema *schema, const lk_type *type,
+    const lk_segment *segments, size_t count, struct ArrowArray *out, lk_err *err)
 {
     lk_segment *parts = segments_new(count);
-    lk_range *whole = calloc(count + 1, sizeof *whole);
+    lk_range   *whole = calloc(count + 1, sizeof *whole);
     if (whole == NULL) {
         abort();
     }
-    size_t part_count = 0;
-    int64_t row = 0, base = 0, next = 0;
+    size_t                   part_count = 0;
+    int64_t                  row = 0, base = 0, next = 0;
     const struct ArrowArray *last = NULL;
     for (size_t s = 0; s < count; s++) {
         const struct ArrowArray *values = segments[s].array == NULL ? NULL : segments[s].array->dictionary;
@@ -419,8 +421,11 @@ static lk_rc gather_dictionary(const struct ArrowSchema *schema, const lk_type *
             base = next;
             next += values->length;
             whole[part_count] = (lk_range){0, values->length};
-            parts[part_count] = (lk_segment){
-                .array = values, .ranges = &whole[part_count], .count = 1, .scale = 1, .rows = values->length};
+            parts[part_count] = (lk_segment){.array = values,
+                .ranges = &whole[part_count],
+                .count = 1,
+                .scale = 1,
+                .rows = values->length};
             part_count++;
             last = values;
         }
@@ -431,7 +436,8 @@ static lk_rc gather_dictionary(const struct ArrowSchema *schema, const lk_type *
     }
     lk_rc rc = LK_OK;
     if ((uint64_t)next > index_capacity(type)) {
-        rc = lk_fail(err, LK_E_LIMIT, "%lld dictionary values, more than the index type can name", (long long)next);
+        rc = lk_fail(
+            err, LK_E_LIMIT, "%lld dictionary values, more than the index type can name", (long long)next);
     } else {
         rc = lk_gather(schema->dictionary, parts, part_count, out->dictionary, err);
     }

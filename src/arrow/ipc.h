@@ -20,9 +20,9 @@
 #include "arrow/batch.h"
 
 /* -- options ---------------------------------------------------------------------------------------- */
-typedef struct lk_ipc_options { /* zero: every default */
-    lk_budget *budget;             /* bodies and decompressed buffers; NULL: LK_IPC_BODY_BYTES_MAX a message */
-    bool       refuse_compressed;  /* LZ4_FRAME and ZSTD buffers are an error */
+typedef struct lk_ipc_options {   /* zero: every default */
+    lk_budget *budget;            /* bodies and decompressed buffers; NULL: LK_IPC_BODY_BYTES_MAX a message */
+    bool       refuse_compressed; /* LZ4_FRAME and ZSTD buffers are an error */
     bool       decode_dictionaries; /* readers: hand out plain values instead of dictionary arrays */
 } lk_ipc_options;
 
@@ -44,13 +44,13 @@ typedef struct lk_ipc_body lk_ipc_body; /* counted, 64-byte aligned bytes that a
 /* A new body of size bytes (charged to budget until the last array is gone; NULL: uncharged); the caller
  * fills lk_ipc_body_data before it is decoded. */
 LK_MUST_CHECK lk_rc lk_ipc_body_new(size_t size, lk_budget *budget, lk_ipc_body **out, lk_err *err);
-void   *lk_ipc_body_data(lk_ipc_body *body);
-size_t  lk_ipc_body_size(const lk_ipc_body *body);
-void    lk_ipc_body_unref(lk_ipc_body *body); /* accepts NULL; the decoder takes its own reference */
+void               *lk_ipc_body_data(lk_ipc_body *body);
+size_t              lk_ipc_body_size(const lk_ipc_body *body);
+void lk_ipc_body_unref(lk_ipc_body *body); /* accepts NULL; the decoder takes its own reference */
 
 /* -- encoding ---------------------------------------------------------------------------------------- */
 typedef struct lk_ipc_segment {
-    const void *data;    /* NULL only when size is 0 */
+    const void *data; /* NULL only when size is 0 */
     size_t      size;
     size_t      padding; /* this many zero bytes follow (0 to 63) */
 } lk_ipc_segment;
@@ -58,27 +58,27 @@ typedef struct lk_ipc_segment {
 typedef enum lk_ipc_kind { LK_IPC_SCHEMA, LK_IPC_DICTIONARY, LK_IPC_BATCH } lk_ipc_kind;
 
 typedef struct lk_ipc_message {
-    lk_ipc_kind     kind;
-    lk_bytes        header; /* the bare flatbuffer, owned by the message */
-    lk_ipc_segment *segments; /* the body, in order; empty ones are left out */
-    size_t          segment_count;
-    size_t          body_size; /* all segments with their padding: a multiple of 8 */
-    lk_shared_array *batch;    /* keeps the segments alive */
-    void           *owned;     /* realigned copies */
+    lk_ipc_kind      kind;
+    lk_bytes         header;   /* the bare flatbuffer, owned by the message */
+    lk_ipc_segment  *segments; /* the body, in order; empty ones are left out */
+    size_t           segment_count;
+    size_t           body_size; /* all segments with their padding: a multiple of 8 */
+    lk_shared_array *batch;     /* keeps the segments alive */
+    void            *owned;     /* realigned copies */
 } lk_ipc_message;
 
 typedef struct lk_ipc_encoder lk_ipc_encoder;
 /* Copies schema. LK_E_INVALID_SCHEMA for a type IPC or lake cannot carry. */
 LK_MUST_CHECK lk_rc lk_ipc_encoder_new(const struct ArrowSchema *schema, lk_ipc_encoder **out, lk_err *err);
-void lk_ipc_encoder_free(lk_ipc_encoder *encoder); /* accepts NULL; messages stay valid */
+void                lk_ipc_encoder_free(lk_ipc_encoder *encoder); /* accepts NULL; messages stay valid */
 
 /*
  * The messages that carry one batch, in order: dictionaries that are new or changed since the last batch,
  * then the batch. *messages is an array of *count, freed with lk_ipc_messages_free. Each message holds a
  * reference to batch, so batch may be unreferenced at once.
  */
-LK_MUST_CHECK lk_rc lk_ipc_encode(lk_ipc_encoder *encoder, lk_shared_array *batch, lk_ipc_message **messages,
-    size_t *count, lk_err *err);
+LK_MUST_CHECK lk_rc lk_ipc_encode(
+    lk_ipc_encoder *encoder, lk_shared_array *batch, lk_ipc_message **messages, size_t *count, lk_err *err);
 void lk_ipc_messages_free(lk_ipc_message *messages, size_t count); /* accepts NULL */
 /* Moves a message's insides out (so that they may live longer than the array of messages). */
 void lk_ipc_message_move(lk_ipc_message *from, lk_ipc_message *to);
@@ -114,8 +114,8 @@ const struct ArrowSchema *lk_ipc_decoder_schema(const lk_ipc_decoder *decoder);
 /* Replaces dictionary-encoded fields, at any depth, by their values. A tree without any is copied/moved. */
 LK_MUST_CHECK lk_rc lk_schema_decode_dictionaries(
     const struct ArrowSchema *schema, struct ArrowSchema *out, lk_err *err);
-LK_MUST_CHECK lk_rc lk_array_decode_dictionaries(const struct ArrowSchema *schema, struct ArrowArray *take,
-    struct ArrowArray *out, lk_err *err);
+LK_MUST_CHECK lk_rc lk_array_decode_dictionaries(
+    const struct ArrowSchema *schema, struct ArrowArray *take, struct ArrowArray *out, lk_err *err);
 
 /* -- streams and files -------------------------------------------------------------------------------- */
 typedef struct lk_ipc_source lk_ipc_source;
@@ -128,7 +128,7 @@ struct lk_ipc_source {
 };
 /* "-" is standard input. LK_E_NOT_FOUND, LK_E_IO. */
 LK_MUST_CHECK lk_rc lk_ipc_source_file(const char *path, lk_ipc_source **out, lk_err *err);
-lk_ipc_source *lk_ipc_source_bytes(lk_bytes bytes); /* borrows bytes */
+lk_ipc_source      *lk_ipc_source_bytes(lk_bytes bytes); /* borrows bytes */
 
 /* Opens an IPC stream or file, recognised by its magic (a file from a source of unknown size is read as the
  * stream inside it). Takes source, also when it fails. One batch is in memory at a time. */

@@ -41,7 +41,8 @@ static lk_rc charge(lk_ipc_body *body, size_t size, lk_err *err)
     if (size > LK_IPC_BODY_BYTES_MAX || body->charged > LK_IPC_BODY_BYTES_MAX - size) {
         lk_rc rc = lk_fail(err, LK_E_LIMIT, "IPC body of %zu bytes", size);
         return lk_detail(err, "one Arrow message holds more than %llu bytes",
-                   (unsigned long long)LK_IPC_BODY_BYTES_MAX), rc;
+                   (unsigned long long)LK_IPC_BODY_BYTES_MAX),
+               rc;
     }
     lk_rc rc = body->budget == NULL ? LK_OK : lk_budget_take(body->budget, size, err);
     if (rc == LK_OK) {
@@ -139,8 +140,8 @@ static bool unpack_zstd(lk_bytes in, void *out, size_t out_size)
     return !ZSTD_isError(size) && size == out_size;
 }
 
-lk_rc lk_ipc_decompress(lk_ipc_body *body, int codec, lk_bytes in, const uint8_t **out, size_t *out_size,
-    lk_err *err)
+lk_rc lk_ipc_decompress(
+    lk_ipc_body *body, int codec, lk_bytes in, const uint8_t **out, size_t *out_size, lk_err *err)
 {
     *out = NULL;
     *out_size = 0;
@@ -165,7 +166,8 @@ lk_rc lk_ipc_decompress(lk_ipc_body *body, int codec, lk_bytes in, const uint8_t
     if (rc != LK_OK) {
         return rc;
     }
-    bool whole = codec == LK_CODEC_LZ4 ? unpack_lz4(in, block, (size_t)size) : unpack_zstd(in, block, (size_t)size);
+    bool whole =
+        codec == LK_CODEC_LZ4 ? unpack_lz4(in, block, (size_t)size) : unpack_zstd(in, block, (size_t)size);
     if (!whole) {
         return lk_ipc_bad(err, "a compressed buffer does not decompress to its length");
     }

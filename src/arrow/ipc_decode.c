@@ -29,7 +29,7 @@ typedef struct dictionary {
 struct lk_ipc_decoder {
     lk_ipc_options     options;
     lk_ipc_schema      tree;
-    struct ArrowSchema plain; /* with decode_dictionaries */
+    struct ArrowSchema plain;        /* with decode_dictionaries */
     dictionary        *dictionaries; /* one per id */
     size_t             dictionary_count;
     size_t            *field_dictionary; /* of each dictionary-encoded field, in walk order */
@@ -70,8 +70,8 @@ static lk_rc next_buffer(reading *r, const uint8_t **data, size_t *size)
         return lk_ipc_bad(r->err, "a record batch has too few buffers for its schema");
     }
     const uint8_t *at = lk_flat_data(&r->buffers) + (size_t)r->buffer++ * BUFFER_BYTES;
-    int64_t offset = (int64_t)lk_load_u64(at), length = (int64_t)lk_load_u64(at + 8);
-    int64_t body_size = (int64_t)lk_ipc_body_size(r->body);
+    int64_t        offset = (int64_t)lk_load_u64(at), length = (int64_t)lk_load_u64(at + 8);
+    int64_t        body_size = (int64_t)lk_ipc_body_size(r->body);
     if (offset < 0 || length < 0 || offset > body_size || length > body_size - offset) {
         return lk_ipc_bad(r->err, "a buffer lies outside the message body");
     }
@@ -103,8 +103,8 @@ static lk_rc align(reading *r, size_t alignment, const uint8_t **data, size_t si
 static lk_rc values_buffer(reading *r, struct ArrowArray *out, int64_t buffer, int64_t count, size_t width)
 {
     const uint8_t *data = NULL;
-    size_t size = 0, needed = 0;
-    lk_rc rc = next_buffer(r, &data, &size);
+    size_t         size = 0, needed = 0;
+    lk_rc          rc = next_buffer(r, &data, &size);
     if (rc != LK_OK) {
         return rc;
     }
@@ -120,8 +120,8 @@ static lk_rc values_buffer(reading *r, struct ArrowArray *out, int64_t buffer, i
 static lk_rc validity_buffer(reading *r, struct ArrowArray *out, int64_t declared_nulls)
 {
     const uint8_t *data = NULL;
-    size_t size = 0;
-    lk_rc rc = next_buffer(r, &data, &size);
+    size_t         size = 0;
+    lk_rc          rc = next_buffer(r, &data, &size);
     if (rc != LK_OK) {
         return rc;
     }
@@ -142,7 +142,7 @@ static lk_rc offsets_buffer(reading *r, struct ArrowArray *out, bool wide, int64
     static const int64_t zero = 0;
     *end = 0;
     int64_t count = out->length == 0 ? 0 : out->length + 1;
-    lk_rc rc = values_buffer(r, out, 1, count, wide ? 8 : 4);
+    lk_rc   rc = values_buffer(r, out, 1, count, wide ? 8 : 4);
     if (rc != LK_OK) {
         return rc;
     }
@@ -157,10 +157,10 @@ static lk_rc offsets_buffer(reading *r, struct ArrowArray *out, bool wide, int64
 
 static lk_rc bytes_buffers(reading *r, struct ArrowArray *out, bool wide)
 {
-    int64_t end = 0;
+    int64_t        end = 0;
     const uint8_t *data = NULL;
-    size_t size = 0;
-    lk_rc rc = offsets_buffer(r, out, wide, &end);
+    size_t         size = 0;
+    lk_rc          rc = offsets_buffer(r, out, wide, &end);
     if (rc == LK_OK) {
         rc = next_buffer(r, &data, &size);
     }
@@ -176,10 +176,11 @@ static lk_rc bytes_buffers(reading *r, struct ArrowArray *out, bool wide)
 
 static lk_rc read_array(reading *r, const struct ArrowSchema *schema, struct ArrowArray *out);
 
-static lk_rc read_values(reading *r, const struct ArrowSchema *schema, const lk_type *type, struct ArrowArray *out)
+static lk_rc read_values(
+    reading *r, const struct ArrowSchema *schema, const lk_type *type, struct ArrowArray *out)
 {
     int64_t end = 0;
-    lk_rc rc = LK_OK;
+    lk_rc   rc = LK_OK;
     switch (type->layout) {
     case LK_LAYOUT_NULL:
         out->null_count = out->length;
@@ -218,7 +219,7 @@ static lk_rc attach_dictionary(reading *r, struct ArrowArray *out)
 
 static size_t count_encoded(const struct ArrowSchema *schema)
 {
-    size_t count = schema->dictionary != NULL;
+    size_t                    count = schema->dictionary != NULL;
     const struct ArrowSchema *parent = schema->dictionary != NULL ? schema->dictionary : schema;
     for (int64_t i = 0; i < parent->n_children; i++) {
         count += count_encoded(parent->children[i]);
@@ -244,7 +245,8 @@ static lk_rc read_array(reading *r, const struct ArrowSchema *schema, struct Arr
     }
     if (rc == LK_OK && type.dictionary) {
         rc = attach_dictionary(r, out);
-        for (int64_t i = 0; i < schema->dictionary->n_children; i++) { /* their values came with the dictionary */
+        for (int64_t i = 0; i < schema->dictionary->n_children;
+             i++) { /* their values came with the dictionary */
             r->next_field += count_encoded(schema->dictionary->children[i]);
         }
     }
@@ -266,7 +268,8 @@ static lk_rc open_batch(reading *r, const lk_flat_table *batch, int64_t *rows)
             return lk_ipc_bad(r->err, "an unknown compression");
         }
         if (r->decoder->options.refuse_compressed) {
-            return lk_ipc_bad(r->err, "compressed record batches are not accepted here; send them uncompressed");
+            return lk_ipc_bad(
+                r->err, "compressed record batches are not accepted here; send them uncompressed");
         }
     }
     if (batch->flat->bad || *rows < 0 || *rows > LK_ARRAY_LENGTH_MAX) {
@@ -302,11 +305,12 @@ static lk_rc read_columns(reading *r, int64_t rows, struct ArrowArray *out)
 }
 
 /* Dictionaries to values. The budget must have room for them; they are charged while they are made. */
-static lk_rc plain_batch(lk_ipc_decoder *decoder, struct ArrowArray *made, struct ArrowArray *out, lk_err *err)
+static lk_rc plain_batch(
+    lk_ipc_decoder *decoder, struct ArrowArray *made, struct ArrowArray *out, lk_err *err)
 {
     lk_budget *budget = decoder->options.budget;
-    uint64_t size = lk_dictionaries_decoded_bytes(&decoder->tree.schema, made);
-    lk_rc rc = budget == NULL ? LK_OK : lk_budget_take(budget, (size_t)size, err);
+    uint64_t   size = lk_dictionaries_decoded_bytes(&decoder->tree.schema, made);
+    lk_rc      rc = budget == NULL ? LK_OK : lk_budget_take(budget, (size_t)size, err);
     if (rc != LK_OK) {
         return rc;
     }
@@ -317,13 +321,13 @@ static lk_rc plain_batch(lk_ipc_decoder *decoder, struct ArrowArray *made, struc
     return rc;
 }
 
-static lk_rc take_batch(
-    lk_ipc_decoder *decoder, const lk_flat_table *table, lk_ipc_body *body, struct ArrowArray *out, lk_err *err)
+static lk_rc take_batch(lk_ipc_decoder *decoder, const lk_flat_table *table, lk_ipc_body *body,
+    struct ArrowArray *out, lk_err *err)
 {
-    reading r = {.decoder = decoder, .body = body, .err = err};
+    reading           r = {.decoder = decoder, .body = body, .err = err};
     struct ArrowArray made = {0};
-    int64_t rows = 0;
-    lk_rc rc = open_batch(&r, table, &rows);
+    int64_t           rows = 0;
+    lk_rc             rc = open_batch(&r, table, &rows);
     if (rc == LK_OK) {
         rc = read_columns(&r, rows, &made);
     }
@@ -372,14 +376,13 @@ static void drop_values(lk_ipc_decoder *decoder, dictionary *entry)
 /* Joins new values to those that are there; the joined copy is charged while it is the current one. */
 static lk_rc append_values(lk_ipc_decoder *decoder, dictionary *entry, struct ArrowArray *more, lk_err *err)
 {
-    struct ArrowArray *parts[] = {
-        (struct ArrowArray *)(uintptr_t)lk_shared_array_get(entry->values), more};
-    struct ArrowArray joined;
+    struct ArrowArray *parts[] = {(struct ArrowArray *)(uintptr_t)lk_shared_array_get(entry->values), more};
+    struct ArrowArray  joined;
     if (++entry->deltas > LK_IPC_DELTAS_MAX) {
         return lk_ipc_bad(err, "more than %d deltas to one dictionary", LK_IPC_DELTAS_MAX);
     }
     size_t size = lk_array_bytes(entry->schema, parts[0]) + lk_array_bytes(entry->schema, more);
-    lk_rc rc = decoder->options.budget == NULL ? LK_OK : lk_budget_take(decoder->options.budget, size, err);
+    lk_rc  rc = decoder->options.budget == NULL ? LK_OK : lk_budget_take(decoder->options.budget, size, err);
     if (rc != LK_OK) {
         return rc;
     }
@@ -399,19 +402,20 @@ static lk_rc append_values(lk_ipc_decoder *decoder, dictionary *entry, struct Ar
 static lk_rc take_dictionary(
     lk_ipc_decoder *decoder, const lk_flat_table *table, lk_ipc_body *body, lk_err *err)
 {
-    int64_t id = lk_flat_i64(table, DICTIONARY_ID, 0), rows = 0;
-    bool delta = lk_flat_u8(table, DICTIONARY_DELTA, 0) != 0;
+    int64_t       id = lk_flat_i64(table, DICTIONARY_ID, 0), rows = 0;
+    bool          delta = lk_flat_u8(table, DICTIONARY_DELTA, 0) != 0;
     lk_flat_table data = lk_flat_child(table, DICTIONARY_DATA);
-    dictionary *entry = find_dictionary(decoder, id);
+    dictionary   *entry = find_dictionary(decoder, id);
     if (table->flat->bad || !lk_flat_present(&data)) {
         return lk_ipc_bad(err, "a dictionary batch is malformed");
     }
     if (entry == NULL) {
         return lk_ipc_bad(err, "a dictionary batch has an id that the schema does not name");
     }
-    reading r = {.decoder = decoder, .body = body, .next_field = first_inner_field(decoder, entry), .err = err};
+    reading r = {
+        .decoder = decoder, .body = body, .next_field = first_inner_field(decoder, entry), .err = err};
     struct ArrowArray values = {0};
-    lk_rc rc = open_batch(&r, &data, &rows);
+    lk_rc             rc = open_batch(&r, &data, &rows);
     if (rc == LK_OK) {
         rc = read_array(&r, entry->schema, &values);
     }
@@ -461,7 +465,8 @@ static bool same_values(const struct ArrowSchema *a, const struct ArrowSchema *b
 }
 
 /* Fields that share an id must share the type of its values, and hold no dictionary inside. */
-static lk_rc add_dictionary(lk_ipc_decoder *decoder, size_t field, const struct ArrowSchema *values, lk_err *err)
+static lk_rc add_dictionary(
+    lk_ipc_decoder *decoder, size_t field, const struct ArrowSchema *values, lk_err *err)
 {
     dictionary *entry = find_dictionary(decoder, decoder->tree.ids[field]);
     if (entry == NULL) {
@@ -478,7 +483,7 @@ lk_rc lk_ipc_decoder_take_schema(lk_ipc_decoder *decoder, lk_ipc_schema *schema,
 {
     decoder->tree = *schema;
     *schema = (lk_ipc_schema){0};
-    size_t count = decoder->tree.id_count, listed = 0;
+    size_t                     count = decoder->tree.id_count, listed = 0;
     const struct ArrowSchema **values = calloc(count + 1, sizeof *values);
     decoder->dictionaries = calloc(count + 1, sizeof *decoder->dictionaries);
     decoder->field_dictionary = calloc(count + 1, sizeof *decoder->field_dictionary);
@@ -546,14 +551,15 @@ const struct ArrowSchema *lk_ipc_decoder_schema(const lk_ipc_decoder *decoder)
 
 static lk_ipc_kind kind_of(int tag)
 {
-    return tag == LK_MESSAGE_SCHEMA ? LK_IPC_SCHEMA
-        : tag == LK_MESSAGE_DICTIONARY ? LK_IPC_DICTIONARY : LK_IPC_BATCH;
+    return tag == LK_MESSAGE_SCHEMA       ? LK_IPC_SCHEMA
+           : tag == LK_MESSAGE_DICTIONARY ? LK_IPC_DICTIONARY
+                                          : LK_IPC_BATCH;
 }
 
 lk_rc lk_ipc_peek(lk_bytes header, lk_ipc_header *out, lk_err *err)
 {
     lk_ipc_envelope envelope;
-    lk_rc rc = lk_ipc_envelope_open(header, &envelope, err);
+    lk_rc           rc = lk_ipc_envelope_open(header, &envelope, err);
     if (rc == LK_OK) {
         *out = (lk_ipc_header){kind_of(envelope.tag), envelope.body_size};
     }
@@ -581,7 +587,7 @@ lk_rc lk_ipc_decode(lk_ipc_decoder *decoder, lk_bytes header, lk_ipc_body *body,
     struct ArrowArray *batch, lk_err *err)
 {
     lk_ipc_envelope envelope;
-    lk_ipc_body *none = NULL;
+    lk_ipc_body    *none = NULL;
     batch->release = NULL;
     lk_rc rc = decoder->failed ? lk_ipc_bad(err, "the stream has already failed")
                                : lk_ipc_envelope_open(header, &envelope, err);

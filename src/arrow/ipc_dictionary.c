@@ -65,7 +65,7 @@ static int64_t index_at(const lk_type *type, const void *indices, int64_t at)
 uint64_t lk_dictionaries_decoded_bytes(const struct ArrowSchema *schema, const struct ArrowArray *array)
 {
     uint64_t size = 0;
-    lk_type type;
+    lk_type  type;
     if (schema->dictionary == NULL) {
         for (int64_t i = 0; i < schema->n_children; i++) {
             size += lk_dictionaries_decoded_bytes(schema->children[i], array->children[i]);
@@ -132,7 +132,7 @@ lk_rc lk_array_decode_dictionaries(
     lk_array_move(take, &array);
     out->release = NULL;
     uint64_t size = lk_dictionaries_decoded_bytes(schema, &array);
-    lk_rc rc = LK_OK;
+    lk_rc    rc = LK_OK;
     if (size > LK_IPC_BODY_BYTES_MAX) { /* few bytes on the wire can name a long value many times */
         rc = lk_fail(err, LK_E_LIMIT, "decoded dictionaries of %llu bytes", (unsigned long long)size);
     } else {

@@ -44,12 +44,12 @@ struct owned {
 
 /* One message while it is being made. */
 typedef struct making {
-    lk_ipc_message      *message;
-    size_t               segment_room;
-    ns(FieldNode_t)     *nodes;
-    ns(Buffer_t)        *buffers;
-    size_t               node_count, node_room, buffer_count, buffer_room;
-    lk_err              *err;
+    lk_ipc_message *message;
+    size_t          segment_room;
+    ns(FieldNode_t) * nodes;
+    ns(Buffer_t) * buffers;
+    size_t  node_count, node_room, buffer_count, buffer_room;
+    lk_err *err;
 } making;
 
 static void *grow(void *block, size_t *room, size_t count, size_t size)
@@ -82,7 +82,8 @@ static void add_buffer(making *m, const void *data, size_t size)
         return;
     }
     size_t padding = -size & (BODY_ALIGNMENT - 1);
-    message->segments = grow(message->segments, &m->segment_room, message->segment_count, sizeof(lk_ipc_segment));
+    message->segments =
+        grow(message->segments, &m->segment_room, message->segment_count, sizeof(lk_ipc_segment));
     message->segments[message->segment_count++] = (lk_ipc_segment){data, size, padding};
     message->body_size += size + padding;
 }
@@ -130,7 +131,7 @@ static lk_rc add_offsets(
     making *m, const void *offsets, bool wide, int64_t start, int64_t count, int64_t *first, int64_t *end)
 {
     static const int64_t zero = 0;
-    size_t width = wide ? 8 : 4, size = (size_t)(count + 1) * width;
+    size_t               width = wide ? 8 : 4, size = (size_t)(count + 1) * width;
     *first = *end = 0;
     if (count == 0) {
         add_buffer(m, &zero, width);
@@ -160,8 +161,8 @@ static lk_rc add_offsets(
 
 /* -- arrays ------------------------------------------------------------------------------------------ */
 
-static lk_rc add_rows(making *m, const struct ArrowSchema *schema, const struct ArrowArray *array, int64_t start,
-    int64_t count);
+static lk_rc add_rows(making *m, const struct ArrowSchema *schema, const struct ArrowArray *array,
+    int64_t start, int64_t count);
 
 static int64_t nulls_in(const struct ArrowArray *array, int64_t at, int64_t count)
 {
@@ -178,7 +179,7 @@ static int64_t nulls_in(const struct ArrowArray *array, int64_t at, int64_t coun
 static lk_rc add_bytes(making *m, const struct ArrowArray *array, bool wide, int64_t at, int64_t count)
 {
     int64_t first = 0, end = 0;
-    lk_rc rc = add_offsets(m, array->buffers[1], wide, at, count, &first, &end);
+    lk_rc   rc = add_offsets(m, array->buffers[1], wide, at, count, &first, &end);
     if (rc == LK_OK) {
         const char *data = array->buffers[2];
         add_buffer(m, end > first ? data + first : NULL, (size_t)(end - first));
@@ -190,7 +191,7 @@ static lk_rc add_list(making *m, const struct ArrowSchema *schema, const struct 
     int64_t at, int64_t count)
 {
     int64_t first = 0, end = 0;
-    lk_rc rc = add_offsets(m, array->buffers[1], wide, at, count, &first, &end);
+    lk_rc   rc = add_offsets(m, array->buffers[1], wide, at, count, &first, &end);
     return rc == LK_OK ? add_rows(m, schema->children[0], array->children[0], first, end - first) : rc;
 }
 
@@ -205,7 +206,7 @@ static lk_rc add_values(making *m, const struct ArrowSchema *schema, const lk_ty
         return add_bits(m, array->buffers[1], at, count);
     case LK_LAYOUT_FIXED: {
         const char *data = array->buffers[1];
-        size_t width = type->width, size = (size_t)count * width;
+        size_t      width = type->width, size = (size_t)count * width;
         add_buffer(m, size == 0 ? NULL : data + (size_t)at * width, size);
         return LK_OK;
     }
@@ -216,7 +217,8 @@ static lk_rc add_values(making *m, const struct ArrowSchema *schema, const lk_ty
     case LK_LAYOUT_LIST64:
         return add_list(m, schema, array, type->layout == LK_LAYOUT_LIST64, at, count);
     case LK_LAYOUT_FIXED_LIST:
-        return add_rows(m, schema->children[0], array->children[0], at * type->list_size, count * type->list_size);
+        return add_rows(
+            m, schema->children[0], array->children[0], at * type->list_size, count * type->list_size);
     case LK_LAYOUT_STRUCT:
         for (int64_t i = 0; rc == LK_OK && i < schema->n_children; i++) {
             rc = add_rows(m, schema->children[i], array->children[i], at, count);
@@ -227,8 +229,8 @@ static lk_rc add_values(making *m, const struct ArrowSchema *schema, const lk_ty
 }
 
 /* A dense union, whole: its offsets point into children that are sent as they are. */
-static lk_rc add_union(making *m, const struct ArrowSchema *schema, const struct ArrowArray *array, int64_t at,
-    int64_t count)
+static lk_rc add_union(
+    making *m, const struct ArrowSchema *schema, const struct ArrowArray *array, int64_t at, int64_t count)
 {
     if (at != 0 || count != array->length) {
         return lk_fail(m->err, LK_E_INVALID_SCHEMA, "a slice of a union in IPC");
@@ -244,8 +246,8 @@ static lk_rc add_union(making *m, const struct ArrowSchema *schema, const struct
 }
 
 /* Adds rows [start, start + count) of array, counted from its own first row. */
-static lk_rc add_rows(making *m, const struct ArrowSchema *schema, const struct ArrowArray *array, int64_t start,
-    int64_t count)
+static lk_rc add_rows(
+    making *m, const struct ArrowSchema *schema, const struct ArrowArray *array, int64_t start, int64_t count)
 {
     lk_type type;
     if (lk_ipc_is_union(schema)) {
@@ -282,7 +284,7 @@ static void write_batch(flatcc_builder_t *b, const making *m, int64_t rows)
 static void write_header(lk_ipc_encoder *encoder, making *m, int64_t rows, int64_t dictionary_id, bool delta)
 {
     flatcc_builder_t *b = &encoder->builder;
-    lk_ipc_message *message = m->message;
+    lk_ipc_message   *message = m->message;
     ok(flatcc_builder_reset(b));
     ok(ns(Message_start_as_root(b)));
     ok(ns(Message_version_add(b, ns(MetadataVersion_V5))));
@@ -302,7 +304,7 @@ static void write_header(lk_ipc_encoder *encoder, making *m, int64_t rows, int64
     ok(ns(Message_bodyLength_add(b, (int64_t)message->body_size)));
     LK_ASSERT(ns(Message_end_as_root(b)) != 0);
     size_t size = flatcc_builder_get_buffer_size(b);
-    char *copy = malloc(size);
+    char  *copy = malloc(size);
     LK_ASSERT(copy != NULL && flatcc_builder_copy_buffer(b, copy, size) != NULL);
     message->header = (lk_bytes){copy, size};
 }
@@ -362,7 +364,7 @@ static void making_done(making *m)
 static void digest_of(const making *m, uint8_t digest[32])
 {
     static const char zeros[BODY_ALIGNMENT] = {0};
-    lk_sha256 hash;
+    lk_sha256         hash;
     lk_sha256_init(&hash);
     lk_sha256_update(&hash, m->nodes, m->node_count * sizeof *m->nodes);
     lk_sha256_update(&hash, m->buffers, m->buffer_count * sizeof *m->buffers);
@@ -392,9 +394,9 @@ static lk_rc has_grown(call *c, const struct ArrowSchema *schema, const struct A
         return LK_OK;
     }
     lk_ipc_message message;
-    making m;
-    uint8_t digest[32];
-    lk_rc rc = make_values(c, schema, values, 0, before->length, &message, &m);
+    making         m;
+    uint8_t        digest[32];
+    lk_rc          rc = make_values(c, schema, values, 0, before->length, &message, &m);
     if (rc == LK_OK) {
         digest_of(&m, digest);
         *grown = memcmp(digest, before->digest, 32) == 0;
@@ -408,8 +410,8 @@ static lk_rc send_values(call *c, const struct ArrowSchema *schema, const struct
     size_t id, int64_t start, bool delta)
 {
     lk_ipc_message message;
-    making m;
-    lk_rc rc = make_values(c, schema, values, start, values->length - start, &message, &m);
+    making         m;
+    lk_rc          rc = make_values(c, schema, values, start, values->length - start, &message, &m);
     if (rc == LK_OK) {
         write_header(c->encoder, &m, values->length - start, (int64_t)id, delta);
         push(c, &message);
@@ -420,9 +422,10 @@ static lk_rc send_values(call *c, const struct ArrowSchema *schema, const struct
 }
 
 /* A dictionary of a file that has other values than before: its tail, when only that is new. */
-static lk_rc send_growth(call *c, const struct ArrowSchema *schema, const struct ArrowArray *values, size_t id)
+static lk_rc send_growth(
+    call *c, const struct ArrowSchema *schema, const struct ArrowArray *values, size_t id)
 {
-    bool grown = false;
+    bool  grown = false;
     lk_rc rc = has_grown(c, schema, values, &c->encoder->dictionaries[id], &grown);
     if (rc == LK_OK && !grown) {
         rc = lk_fail(c->err, LK_E_UNSUPPORTED_FORMAT, "dictionary %zu changes inside a file", id);
@@ -450,16 +453,17 @@ static lk_rc send_dictionary(
         return LK_OK;
     }
     lk_ipc_message message;
-    making m;
-    uint8_t digest[32];
-    lk_rc rc = make_values(c, schema, values, 0, values->length, &message, &m);
+    making         m;
+    uint8_t        digest[32];
+    lk_rc          rc = make_values(c, schema, values, 0, values->length, &message, &m);
     if (rc == LK_OK) {
         digest_of(&m, digest);
     }
     making_done(&m);
     lk_ipc_message_deinit(&message);
     /* in a file an inner dictionary only grows, so values that name its old entries still hold */
-    bool same = before->any && memcmp(digest, before->digest, 32) == 0 && (!inner_sent || c->encoder->for_file);
+    bool same =
+        before->any && memcmp(digest, before->digest, 32) == 0 && (!inner_sent || c->encoder->for_file);
     if (rc == LK_OK && !same) {
         rc = before->any && c->encoder->for_file ? send_growth(c, schema, values, id)
                                                  : send_values(c, schema, values, id, 0, false);
@@ -475,8 +479,8 @@ static lk_rc send_dictionary(
 static lk_rc send_dictionaries(call *c, const struct ArrowSchema *schema, const struct ArrowArray *array)
 {
     const struct ArrowSchema *parent = schema;
-    const struct ArrowArray *rows = array;
-    size_t id = c->next_id, sent_before = c->count;
+    const struct ArrowArray  *rows = array;
+    size_t                    id = c->next_id, sent_before = c->count;
     if (schema->dictionary != NULL) {
         c->next_id++;
         parent = schema->dictionary;
@@ -494,11 +498,11 @@ static lk_rc send_dictionaries(call *c, const struct ArrowSchema *schema, const 
 
 static lk_rc send_batch(call *c)
 {
-    const struct ArrowArray *batch = lk_shared_array_get(c->batch);
+    const struct ArrowArray  *batch = lk_shared_array_get(c->batch);
     const struct ArrowSchema *schema = &c->encoder->schema;
-    lk_ipc_message message = {.kind = LK_IPC_BATCH};
-    making m = {.message = &message, .err = c->err};
-    lk_rc rc = LK_OK;
+    lk_ipc_message            message = {.kind = LK_IPC_BATCH};
+    making                    m = {.message = &message, .err = c->err};
+    lk_rc                     rc = LK_OK;
     for (int64_t i = 0; rc == LK_OK && i < schema->n_children; i++) {
         rc = add_rows(&m, schema->children[i], batch->children[i], batch->offset, batch->length);
     }
@@ -515,7 +519,7 @@ static lk_rc send_batch(call *c)
 
 static size_t count_dictionaries(const struct ArrowSchema *schema)
 {
-    size_t count = schema->dictionary == NULL ? 0 : 1;
+    size_t                    count = schema->dictionary == NULL ? 0 : 1;
     const struct ArrowSchema *parent = schema->dictionary == NULL ? schema : schema->dictionary;
     for (int64_t i = 0; i < parent->n_children; i++) {
         count += count_dictionaries(parent->children[i]);
@@ -526,7 +530,7 @@ static size_t count_dictionaries(const struct ArrowSchema *schema)
 lk_rc lk_ipc_encoder_new(const struct ArrowSchema *schema, lk_ipc_encoder **out, lk_err *err)
 {
     lk_buf unused = {0};
-    lk_rc rc = lk_ipc_schema_encode(schema, LK_IPC_BARE, &unused, err); /* refuses what cannot be carried */
+    lk_rc  rc = lk_ipc_schema_encode(schema, LK_IPC_BARE, &unused, err); /* refuses what cannot be carried */
     lk_buf_deinit(&unused);
     if (rc != LK_OK) {
         return rc;
@@ -562,11 +566,11 @@ void lk_ipc_encoder_free(lk_ipc_encoder *encoder)
     free(encoder);
 }
 
-lk_rc lk_ipc_encode(lk_ipc_encoder *encoder, lk_shared_array *batch, lk_ipc_message **messages, size_t *count,
-    lk_err *err)
+lk_rc lk_ipc_encode(
+    lk_ipc_encoder *encoder, lk_shared_array *batch, lk_ipc_message **messages, size_t *count, lk_err *err)
 {
     const struct ArrowArray *rows = lk_shared_array_get(batch);
-    call c = {.encoder = encoder, .batch = batch, .err = err};
+    call                     c = {.encoder = encoder, .batch = batch, .err = err};
     LK_ASSERT(rows->n_children == encoder->schema.n_children);
     lk_rc rc = LK_OK;
     for (int64_t i = 0; encoder->dictionary_count > 0 && rc == LK_OK && i < rows->n_children; i++) {

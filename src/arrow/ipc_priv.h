@@ -13,7 +13,7 @@ enum { LK_MESSAGE_SCHEMA = 1, LK_MESSAGE_DICTIONARY = 2, LK_MESSAGE_BATCH = 3 };
 enum { LK_VERSION_V4 = 3, LK_VERSION_V5 = 4 };
 enum { LK_CODEC_NONE = -1, LK_CODEC_LZ4 = 0, LK_CODEC_ZSTD = 1 };
 #define LK_IPC_CONTINUATION 0xFFFFFFFFU
-#define LK_IPC_MAGIC "ARROW1"
+#define LK_IPC_MAGIC        "ARROW1"
 
 /* Starts an LK_E_INVALID_IPC whose detail is the text. */
 LK_MUST_CHECK lk_rc lk_ipc_bad(lk_err *err, const char *format, ...) LK_PRINTF(2, 3);
@@ -58,8 +58,8 @@ lk_keeper *lk_ipc_body_keeper(lk_ipc_body *body);
 /* A block that lives and is charged with the body (realigned or decompressed buffers). */
 LK_MUST_CHECK lk_rc lk_ipc_body_extra(lk_ipc_body *body, size_t size, void **out, lk_err *err);
 /* Decompresses one buffer (its 8-byte length prefix included) into an extra block of body. */
-LK_MUST_CHECK lk_rc lk_ipc_decompress(lk_ipc_body *body, int codec, lk_bytes in, const uint8_t **out,
-    size_t *out_size, lk_err *err);
+LK_MUST_CHECK lk_rc lk_ipc_decompress(
+    lk_ipc_body *body, int codec, lk_bytes in, const uint8_t **out, size_t *out_size, lk_err *err);
 
 /* -- dictionaries ------------------------------------------------------------------------------------ */
 /* About what lk_array_decode_dictionaries would allocate. */

@@ -27,12 +27,13 @@ struct file_source {
     char         *path;
 };
 
-static lk_rc file_read(lk_ipc_source *source, uint64_t offset, void *out, size_t size, size_t *got, lk_err *err)
+static lk_rc file_read(
+    lk_ipc_source *source, uint64_t offset, void *out, size_t size, size_t *got, lk_err *err)
 {
     struct file_source *self = (struct file_source *)source;
     *got = 0;
     while (*got < size) {
-        char *to = (char *)out + *got;
+        char   *to = (char *)out + *got;
         ssize_t count = self->seekable ? pread(self->fd, to, size - *got, (off_t)(offset + *got))
                                        : read(self->fd, to, size - *got);
         if (count < 0 && errno == EINTR) {
@@ -62,7 +63,7 @@ static void file_close(lk_ipc_source *source)
 lk_rc lk_ipc_source_file(const char *path, lk_ipc_source **out, lk_err *err)
 {
     struct stat status;
-    int fd = strcmp(path, "-") == 0 ? STDIN_FILENO : open(path, O_RDONLY | O_CLOEXEC);
+    int         fd = strcmp(path, "-") == 0 ? STDIN_FILENO : open(path, O_RDONLY | O_CLOEXEC);
     if (fd < 0 || fstat(fd, &status) != 0) {
         int error = errno;
         if (fd > STDERR_FILENO) {
@@ -73,7 +74,8 @@ lk_rc lk_ipc_source_file(const char *path, lk_ipc_source **out, lk_err *err)
     struct file_source *self = calloc(1, sizeof *self);
     LK_ASSERT(self != NULL);
     self->seekable = S_ISREG(status.st_mode);
-    self->base = (lk_ipc_source){file_read, file_close, self->seekable ? (uint64_t)status.st_size : UINT64_MAX};
+    self->base =
+        (lk_ipc_source){file_read, file_close, self->seekable ? (uint64_t)status.st_size : UINT64_MAX};
     self->fd = fd;
     self->path = strdup(path);
     *out = &self->base;
@@ -85,11 +87,12 @@ struct bytes_source {
     lk_bytes      bytes;
 };
 
-static lk_rc bytes_read(lk_ipc_source *source, uint64_t offset, void *out, size_t size, size_t *got, lk_err *err)
+static lk_rc bytes_read(
+    lk_ipc_source *source, uint64_t offset, void *out, size_t size, size_t *got, lk_err *err)
 {
     (void)err;
     lk_bytes bytes = ((struct bytes_source *)source)->bytes;
-    size_t left = offset < bytes.size ? bytes.size - (size_t)offset : 0;
+    size_t   left = offset < bytes.size ? bytes.size - (size_t)offset : 0;
     *got = size < left ? size : left;
     if (*got > 0) {
         memcpy(out, bytes.data + offset, *got);
@@ -121,7 +124,7 @@ typedef struct reader {
     uint64_t        position;
     bool            ended;
     lk_buf          header;
-    lk_buf          head; /* bytes already taken from the source, when it is a stream */
+    lk_buf          head;   /* bytes already taken from the source, when it is a stream */
     lk_ipc_block   *blocks; /* files: the record batches, in order */
     size_t          block_count, next_block;
     bool            by_footer;
@@ -139,7 +142,8 @@ static lk_rc read_some(reader *r, void *out, size_t size, size_t *got, lk_err *e
     }
     lk_rc rc = LK_OK;
     if (from_head < size) {
-        rc = r->source->read(r->source, r->position + from_head, (char *)out + from_head, size - from_head, got, err);
+        rc = r->source->read(
+            r->source, r->position + from_head, (char *)out + from_head, size - from_head, got, err);
     }
     *got += from_head;
     r->position += *got;
@@ -149,7 +153,7 @@ static lk_rc read_some(reader *r, void *out, size_t size, size_t *got, lk_err *e
 static lk_rc read_exactly(reader *r, void *out, size_t size, lk_err *err)
 {
     size_t got = 0;
-    lk_rc rc = read_some(r, out, size, &got, err);
+    lk_rc  rc = read_some(r, out, size, &got, err);
     if (rc == LK_OK && got < size) {
         return lk_ipc_bad(err, "the Arrow data is cut short");
     }
@@ -170,7 +174,7 @@ static lk_rc check_left(const reader *r, uint64_t size, lk_err *err)
 static lk_rc read_frame(reader *r, size_t *size, lk_err *err)
 {
     uint32_t word = 0;
-    size_t got = 0;
+    size_t   got = 0;
     *size = 0;
     lk_rc rc = read_some(r, &word, 4, &got, err);
     if (rc != LK_OK || got == 0) {
@@ -204,8 +208,8 @@ static lk_rc read_body(reader *r, uint64_t size, lk_ipc_body **out, lk_err *err)
 /* Takes one message at the position. *found = false at the end of the stream. */
 static lk_rc read_message(reader *r, bool *found, lk_ipc_kind *kind, struct ArrowArray *batch, lk_err *err)
 {
-    size_t size = 0;
-    lk_ipc_body *body = NULL;
+    size_t        size = 0;
+    lk_ipc_body  *body = NULL;
     lk_ipc_header header = {0};
     *found = false;
     lk_rc rc = read_frame(r, &size, err);
@@ -237,8 +241,8 @@ static lk_rc read_message(reader *r, bool *found, lk_ipc_kind *kind, struct Arro
 static lk_rc next_in_stream(reader *r, struct ArrowArray *out, lk_err *err)
 {
     lk_ipc_kind kind = LK_IPC_DICTIONARY;
-    bool found = true;
-    lk_rc rc = LK_OK;
+    bool        found = true;
+    lk_rc       rc = LK_OK;
     while (rc == LK_OK && found && kind == LK_IPC_DICTIONARY) {
         rc = read_message(r, &found, &kind, out, err);
     }
@@ -252,7 +256,7 @@ static lk_rc read_block(
     reader *r, const lk_ipc_block *block, lk_ipc_kind wanted, struct ArrowArray *out, lk_err *err)
 {
     lk_ipc_kind kind = LK_IPC_SCHEMA;
-    bool found = false;
+    bool        found = false;
     r->position = (uint64_t)block->offset;
     lk_rc rc = read_message(r, &found, &kind, out, err);
     if (rc == LK_OK && (!found || kind != wanted)) {
@@ -274,7 +278,8 @@ static lk_rc next_in_file(reader *r, struct ArrowArray *out, lk_err *err)
     return rc;
 }
 
-static lk_rc block_at(const reader *r, const lk_flat_vector *vector, uint32_t index, lk_ipc_block *out, lk_err *err)
+static lk_rc block_at(
+    const reader *r, const lk_flat_vector *vector, uint32_t index, lk_ipc_block *out, lk_err *err)
 {
     const uint8_t *at = lk_flat_data(vector) + (size_t)index * BLOCK_BYTES;
     out->offset = (int64_t)lk_load_u64(at);
@@ -290,7 +295,7 @@ static lk_rc read_dictionaries(reader *r, const lk_flat_vector *vector, lk_err *
 {
     lk_rc rc = LK_OK;
     for (uint32_t i = 0; rc == LK_OK && i < vector->count; i++) {
-        lk_ipc_block block;
+        lk_ipc_block      block;
         struct ArrowArray none;
         rc = block_at(r, vector, i, &block, err);
         if (rc == LK_OK) {
@@ -314,14 +319,14 @@ static lk_rc list_batches(reader *r, const lk_flat_vector *vector, lk_err *err)
 
 static lk_rc take_footer(reader *r, lk_bytes footer, lk_err *err)
 {
-    lk_flat flat;
+    lk_flat       flat;
     lk_ipc_schema schema;
     lk_flat_init(&flat, footer, (size_t)8 * LK_COLUMNS_MAX, LK_IPC_HEADER_BYTES_MAX);
-    lk_flat_table root = lk_flat_root(&flat);
-    lk_flat_table table = lk_flat_child(&root, FOOTER_SCHEMA);
+    lk_flat_table  root = lk_flat_root(&flat);
+    lk_flat_table  table = lk_flat_child(&root, FOOTER_SCHEMA);
     lk_flat_vector dictionaries = lk_flat_vector_of(&root, FOOTER_DICTIONARIES, BLOCK_BYTES);
     lk_flat_vector batches = lk_flat_vector_of(&root, FOOTER_BATCHES, BLOCK_BYTES);
-    int version = lk_flat_i16(&root, FOOTER_VERSION, 0);
+    int            version = lk_flat_i16(&root, FOOTER_VERSION, 0);
     if (flat.bad || !lk_flat_present(&table) || version < LK_VERSION_V4 || version > LK_VERSION_V5) {
         return lk_ipc_bad(err, "the file's footer is malformed");
     }
@@ -337,8 +342,8 @@ static lk_rc take_footer(reader *r, lk_bytes footer, lk_err *err)
 
 static lk_rc open_file(reader *r, lk_err *err)
 {
-    char tail[TAIL_BYTES];
-    lk_buf footer = {0};
+    char     tail[TAIL_BYTES];
+    lk_buf   footer = {0};
     uint64_t size = r->source->size;
     if (size < HEAD_BYTES + TAIL_BYTES) {
         return lk_ipc_bad(err, "the Arrow file is cut short");
@@ -369,10 +374,10 @@ static lk_rc open_file(reader *r, lk_err *err)
 
 static lk_rc open_stream(reader *r, lk_err *err)
 {
-    lk_ipc_kind kind = LK_IPC_BATCH;
-    bool found = false;
+    lk_ipc_kind       kind = LK_IPC_BATCH;
+    bool              found = false;
     struct ArrowArray none;
-    lk_rc rc = read_message(r, &found, &kind, &none, err);
+    lk_rc             rc = read_message(r, &found, &kind, &none, err);
     if (rc == LK_OK && !found) {
         rc = lk_ipc_bad(err, "there is no Arrow data");
     }

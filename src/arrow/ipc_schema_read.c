@@ -19,10 +19,32 @@ enum { DICTIONARY_ID, DICTIONARY_INDEX, DICTIONARY_ORDERED };
 
 /* The Type union. */
 enum {
-    TYPE_NULL = 1, TYPE_INT, TYPE_FLOAT, TYPE_BINARY, TYPE_UTF8, TYPE_BOOL, TYPE_DECIMAL, TYPE_DATE, TYPE_TIME,
-    TYPE_TIMESTAMP, TYPE_INTERVAL, TYPE_LIST, TYPE_STRUCT, TYPE_UNION, TYPE_FIXED_BINARY, TYPE_FIXED_LIST,
-    TYPE_MAP, TYPE_DURATION, TYPE_LARGE_BINARY, TYPE_LARGE_UTF8, TYPE_LARGE_LIST, TYPE_RUN_END, TYPE_BINARY_VIEW,
-    TYPE_UTF8_VIEW, TYPE_LIST_VIEW, TYPE_LARGE_LIST_VIEW
+    TYPE_NULL = 1,
+    TYPE_INT,
+    TYPE_FLOAT,
+    TYPE_BINARY,
+    TYPE_UTF8,
+    TYPE_BOOL,
+    TYPE_DECIMAL,
+    TYPE_DATE,
+    TYPE_TIME,
+    TYPE_TIMESTAMP,
+    TYPE_INTERVAL,
+    TYPE_LIST,
+    TYPE_STRUCT,
+    TYPE_UNION,
+    TYPE_FIXED_BINARY,
+    TYPE_FIXED_LIST,
+    TYPE_MAP,
+    TYPE_DURATION,
+    TYPE_LARGE_BINARY,
+    TYPE_LARGE_UTF8,
+    TYPE_LARGE_LIST,
+    TYPE_RUN_END,
+    TYPE_BINARY_VIEW,
+    TYPE_UTF8_VIEW,
+    TYPE_LIST_VIEW,
+    TYPE_LARGE_LIST_VIEW
 };
 
 enum { TABLES_PER_FIELD = 8, FORMAT_BYTES = 128 };
@@ -35,7 +57,7 @@ typedef struct reading {
 
 lk_rc lk_ipc_bad(lk_err *err, const char *format, ...)
 {
-    char text[LK_ERR_DETAIL_BYTES];
+    char    text[LK_ERR_DETAIL_BYTES];
     va_list arguments;
     va_start(arguments, format);
     vsnprintf(text, sizeof text, format, arguments);
@@ -60,8 +82,8 @@ lk_rc lk_ipc_envelope_open(lk_bytes header, lk_ipc_envelope *out, lk_err *err)
     }
     lk_flat_init(&out->flat, header, TABLES_PER_FIELD * LK_COLUMNS_MAX, LK_IPC_HEADER_BYTES_MAX);
     lk_flat_table message = lk_flat_root(&out->flat);
-    int version = lk_flat_i16(&message, MESSAGE_VERSION, 0);
-    int64_t body_size = lk_flat_i64(&message, MESSAGE_BODY_SIZE, 0);
+    int           version = lk_flat_i16(&message, MESSAGE_VERSION, 0);
+    int64_t       body_size = lk_flat_i64(&message, MESSAGE_BODY_SIZE, 0);
     out->tag = lk_flat_u8(&message, MESSAGE_TAG, 0);
     out->header = lk_flat_child(&message, MESSAGE_HEADER);
     if (out->flat.bad || !lk_flat_present(&out->header)) {
@@ -85,7 +107,8 @@ lk_rc lk_ipc_envelope_open(lk_bytes header, lk_ipc_envelope *out, lk_err *err)
 static lk_rc refuse_type(reading *r, lk_bytes name, const char *type)
 {
     size_t shown = name.size > 80 ? 80 : name.size;
-    return lk_ipc_bad(r->err, "column '%.*s' has type %s, which is not supported", (int)shown, name.data, type);
+    return lk_ipc_bad(
+        r->err, "column '%.*s' has type %s, which is not supported", (int)shown, name.data, type);
 }
 
 static const char *int_format(const lk_flat_table *type)
@@ -126,32 +149,50 @@ static const char *constant_format(int tag, const lk_flat_table *type)
                              *const intervals[] = {"tiM", "tiD", "tin"},
                              *const durations[] = {"tDs", "tDm", "tDu", "tDn"};
     switch (tag) {
-    case TYPE_NULL: return "n";
-    case TYPE_BOOL: return "b";
-    case TYPE_INT: return int_format(type);
-    case TYPE_FLOAT: return pick(lk_flat_i16(type, 0, 0), 3, floats);
-    case TYPE_BINARY: return "z";
-    case TYPE_LARGE_BINARY: return "Z";
-    case TYPE_UTF8: return "u";
-    case TYPE_LARGE_UTF8: return "U";
-    case TYPE_DATE: return pick(lk_flat_i16(type, 0, 1), 2, dates);
-    case TYPE_TIME: return time_format(type);
-    case TYPE_INTERVAL: return pick(lk_flat_i16(type, 0, 0), 3, intervals);
-    case TYPE_DURATION: return pick(lk_flat_i16(type, 0, 1), 4, durations);
-    case TYPE_LIST: return "+l";
-    case TYPE_LARGE_LIST: return "+L";
-    case TYPE_STRUCT: return "+s";
-    case TYPE_MAP: return "+m";
-    default: return NULL;
+    case TYPE_NULL:
+        return "n";
+    case TYPE_BOOL:
+        return "b";
+    case TYPE_INT:
+        return int_format(type);
+    case TYPE_FLOAT:
+        return pick(lk_flat_i16(type, 0, 0), 3, floats);
+    case TYPE_BINARY:
+        return "z";
+    case TYPE_LARGE_BINARY:
+        return "Z";
+    case TYPE_UTF8:
+        return "u";
+    case TYPE_LARGE_UTF8:
+        return "U";
+    case TYPE_DATE:
+        return pick(lk_flat_i16(type, 0, 1), 2, dates);
+    case TYPE_TIME:
+        return time_format(type);
+    case TYPE_INTERVAL:
+        return pick(lk_flat_i16(type, 0, 0), 3, intervals);
+    case TYPE_DURATION:
+        return pick(lk_flat_i16(type, 0, 1), 4, durations);
+    case TYPE_LIST:
+        return "+l";
+    case TYPE_LARGE_LIST:
+        return "+L";
+    case TYPE_STRUCT:
+        return "+s";
+    case TYPE_MAP:
+        return "+m";
+    default:
+        return NULL;
     }
 }
 
 static bool timestamp_format(const lk_flat_table *type, char *out)
 {
-    int unit = lk_flat_i16(type, 0, 0);
+    int      unit = lk_flat_i16(type, 0, 0);
     lk_bytes zone = lk_flat_text(type, 1);
     if (unit < 0 || unit > 3 || zone.size > FORMAT_BYTES - 8 ||
-        (zone.size > 0 && memchr(zone.data, '\0', zone.size) != NULL) || !lk_utf8_valid(zone.data, zone.size)) {
+        (zone.size > 0 && memchr(zone.data, '\0', zone.size) != NULL) ||
+        !lk_utf8_valid(zone.data, zone.size)) {
         return false;
     }
     snprintf(out, FORMAT_BYTES, "ts%c:%.*s", "smun"[unit], LK_FMT(zone));
@@ -170,7 +211,7 @@ static bool format_of(int tag, const lk_flat_table *type, char *out)
         return timestamp_format(type, out);
     }
     if (tag == TYPE_DECIMAL) {
-        int bits = lk_flat_i32(type, 2, 128);
+        int         bits = lk_flat_i32(type, 2, 128);
         const char *format = bits == 128 ? "d:%d,%d" : "d:%d,%d,%d";
         snprintf(out, FORMAT_BYTES, format, lk_flat_i32(type, 0, 0), lk_flat_i32(type, 1, 0), bits);
         return true;
@@ -185,13 +226,20 @@ static bool format_of(int tag, const lk_flat_table *type, char *out)
 static const char *refused_name(int tag)
 {
     switch (tag) {
-    case TYPE_UNION: return "union";
-    case TYPE_RUN_END: return "run_end_encoded";
-    case TYPE_BINARY_VIEW: return "binary_view (cast it to binary)";
-    case TYPE_UTF8_VIEW: return "utf8_view (cast it to utf8)";
-    case TYPE_LIST_VIEW: return "list_view (cast it to list)";
-    case TYPE_LARGE_LIST_VIEW: return "large_list_view (cast it to large_list)";
-    default: return "unknown";
+    case TYPE_UNION:
+        return "union";
+    case TYPE_RUN_END:
+        return "run_end_encoded";
+    case TYPE_BINARY_VIEW:
+        return "binary_view (cast it to binary)";
+    case TYPE_UTF8_VIEW:
+        return "utf8_view (cast it to utf8)";
+    case TYPE_LIST_VIEW:
+        return "list_view (cast it to list)";
+    case TYPE_LARGE_LIST_VIEW:
+        return "large_list_view (cast it to large_list)";
+    default:
+        return "unknown";
     }
 }
 
@@ -204,7 +252,8 @@ static void set(ArrowErrorCode code) /* fails only when memory is out */
 
 static lk_rc set_name(reading *r, struct ArrowSchema *out, lk_bytes name)
 {
-    if (!lk_utf8_valid(name.data, name.size) || (name.size > 0 && memchr(name.data, '\0', name.size) != NULL)) {
+    if (!lk_utf8_valid(name.data, name.size) ||
+        (name.size > 0 && memchr(name.data, '\0', name.size) != NULL)) {
         return lk_ipc_bad(r->err, "a column's name is not UTF-8 text");
     }
     lk_buf text = {0};
@@ -224,8 +273,8 @@ static void set_metadata(struct ArrowSchema *out, const lk_flat_table *table, un
     struct ArrowBuffer buffer;
     set(ArrowMetadataBuilderInit(&buffer, NULL));
     for (uint32_t i = 0; i < pairs.count && !table->flat->bad; i++) {
-        lk_flat_table pair = lk_flat_element(&pairs, i);
-        lk_bytes key = lk_flat_text(&pair, 0), value = lk_flat_text(&pair, 1);
+        lk_flat_table          pair = lk_flat_element(&pairs, i);
+        lk_bytes               key = lk_flat_text(&pair, 0), value = lk_flat_text(&pair, 1);
         struct ArrowStringView k = {key.data == NULL ? "" : key.data, (int64_t)key.size};
         struct ArrowStringView v = {value.data == NULL ? "" : value.data, (int64_t)value.size};
         set(ArrowMetadataBuilderAppend(&buffer, k, v));
@@ -272,10 +321,10 @@ static lk_rc read_children(
 static lk_rc read_type(
     reading *r, const lk_flat_table *table, lk_bytes name, int depth, struct ArrowSchema *out)
 {
-    int tag = lk_flat_u8(table, FIELD_TAG, 0);
+    int           tag = lk_flat_u8(table, FIELD_TAG, 0);
     lk_flat_table type = lk_flat_child(table, FIELD_TYPE);
-    char format[FORMAT_BYTES];
-    lk_type checked;
+    char          format[FORMAT_BYTES];
+    lk_type       checked;
     if (!format_of(tag, &type, format)) {
         return refuse_type(r, name, refused_name(tag));
     }
@@ -290,11 +339,11 @@ static lk_rc read_type(
     return rc;
 }
 
-static lk_rc read_encoded(reading *r, const lk_flat_table *table, const lk_flat_table *encoding, lk_bytes name,
-    int depth, struct ArrowSchema *out)
+static lk_rc read_encoded(reading *r, const lk_flat_table *table, const lk_flat_table *encoding,
+    lk_bytes name, int depth, struct ArrowSchema *out)
 {
     lk_flat_table index = lk_flat_child(encoding, DICTIONARY_INDEX);
-    const char *format = lk_flat_present(&index) ? int_format(&index) : "i";
+    const char   *format = lk_flat_present(&index) ? int_format(&index) : "i";
     if (format == NULL) {
         return refuse_type(r, name, "malformed");
     }
@@ -317,7 +366,7 @@ static lk_rc read_field(reading *r, const lk_flat_table *table, int depth, struc
             LK_SCHEMA_DEPTH_MAX, LK_COLUMNS_MAX);
     }
     lk_bytes name = lk_flat_text(table, FIELD_NAME);
-    lk_rc rc = set_name(r, out, name);
+    lk_rc    rc = set_name(r, out, name);
     if (rc != LK_OK) {
         return rc;
     }
@@ -371,9 +420,9 @@ static lk_rc unwrap(lk_bytes message, lk_bytes *header, lk_err *err)
 
 lk_rc lk_ipc_schema_decode(lk_bytes message, struct ArrowSchema *out, lk_err *err)
 {
-    lk_bytes header;
+    lk_bytes        header;
     lk_ipc_envelope envelope;
-    lk_ipc_schema schema;
+    lk_ipc_schema   schema;
     out->release = NULL;
     lk_rc rc = unwrap(message, &header, err);
     if (rc == LK_OK) {

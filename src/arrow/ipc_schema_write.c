@@ -48,42 +48,63 @@ static int write_timestamp(flatcc_builder_t *b, const lk_type *type)
 static int write_nested(flatcc_builder_t *b, const struct ArrowSchema *schema, const lk_type *type)
 {
     switch (type->layout) {
-    case LK_LAYOUT_LIST64: return ns(Field_type_LargeList_create(b));
-    case LK_LAYOUT_FIXED_LIST: return ns(Field_type_FixedSizeList_create(b, (int32_t)type->list_size));
-    case LK_LAYOUT_STRUCT: return ns(Field_type_Struct__create(b));
+    case LK_LAYOUT_LIST64:
+        return ns(Field_type_LargeList_create(b));
+    case LK_LAYOUT_FIXED_LIST:
+        return ns(Field_type_FixedSizeList_create(b, (int32_t)type->list_size));
+    case LK_LAYOUT_STRUCT:
+        return ns(Field_type_Struct__create(b));
     case LK_LAYOUT_LIST32:
     case LK_LAYOUT_NULL:
     case LK_LAYOUT_BITS:
     case LK_LAYOUT_FIXED:
     case LK_LAYOUT_BYTES32:
-    case LK_LAYOUT_BYTES64: break;
+    case LK_LAYOUT_BYTES64:
+        break;
     }
     return type->id == LK_TYPE_MAP
-        ? ns(Field_type_Map_create(b, (schema->flags & ARROW_FLAG_MAP_KEYS_SORTED) != 0))
-        : ns(Field_type_List_create(b));
+               ? ns(Field_type_Map_create(b, (schema->flags & ARROW_FLAG_MAP_KEYS_SORTED) != 0))
+               : ns(Field_type_List_create(b));
 }
 
 static int write_type(flatcc_builder_t *b, const struct ArrowSchema *schema, const lk_type *type)
 {
     int16_t unit = (int16_t)type->unit;
     switch ((int)type->id) {
-    case LK_TYPE_NULL: return ns(Field_type_Null_create(b));
-    case LK_TYPE_BOOL: return ns(Field_type_Bool_create(b));
-    case LK_TYPE_UTF8: return ns(Field_type_Utf8_create(b));
-    case LK_TYPE_LARGE_UTF8: return ns(Field_type_LargeUtf8_create(b));
-    case LK_TYPE_BINARY: return ns(Field_type_Binary_create(b));
-    case LK_TYPE_LARGE_BINARY: return ns(Field_type_LargeBinary_create(b));
-    case LK_TYPE_FIXED_BINARY: return ns(Field_type_FixedSizeBinary_create(b, (int32_t)type->width));
-    case LK_TYPE_DATE32: return ns(Field_type_Date_create(b, ns(DateUnit_DAY)));
-    case LK_TYPE_DATE64: return ns(Field_type_Date_create(b, ns(DateUnit_MILLISECOND)));
-    case LK_TYPE_TIME32: return ns(Field_type_Time_create(b, unit, 32));
-    case LK_TYPE_TIME64: return ns(Field_type_Time_create(b, unit, 64));
-    case LK_TYPE_TIMESTAMP: return write_timestamp(b, type);
-    case LK_TYPE_DURATION: return ns(Field_type_Duration_create(b, unit));
-    case LK_TYPE_INTERVAL_MONTH: return ns(Field_type_Interval_create(b, ns(IntervalUnit_YEAR_MONTH)));
-    case LK_TYPE_INTERVAL_DAY: return ns(Field_type_Interval_create(b, ns(IntervalUnit_DAY_TIME)));
-    case LK_TYPE_INTERVAL_NANO: return ns(Field_type_Interval_create(b, ns(IntervalUnit_MONTH_DAY_NANO)));
-    default: break;
+    case LK_TYPE_NULL:
+        return ns(Field_type_Null_create(b));
+    case LK_TYPE_BOOL:
+        return ns(Field_type_Bool_create(b));
+    case LK_TYPE_UTF8:
+        return ns(Field_type_Utf8_create(b));
+    case LK_TYPE_LARGE_UTF8:
+        return ns(Field_type_LargeUtf8_create(b));
+    case LK_TYPE_BINARY:
+        return ns(Field_type_Binary_create(b));
+    case LK_TYPE_LARGE_BINARY:
+        return ns(Field_type_LargeBinary_create(b));
+    case LK_TYPE_FIXED_BINARY:
+        return ns(Field_type_FixedSizeBinary_create(b, (int32_t)type->width));
+    case LK_TYPE_DATE32:
+        return ns(Field_type_Date_create(b, ns(DateUnit_DAY)));
+    case LK_TYPE_DATE64:
+        return ns(Field_type_Date_create(b, ns(DateUnit_MILLISECOND)));
+    case LK_TYPE_TIME32:
+        return ns(Field_type_Time_create(b, unit, 32));
+    case LK_TYPE_TIME64:
+        return ns(Field_type_Time_create(b, unit, 64));
+    case LK_TYPE_TIMESTAMP:
+        return write_timestamp(b, type);
+    case LK_TYPE_DURATION:
+        return ns(Field_type_Duration_create(b, unit));
+    case LK_TYPE_INTERVAL_MONTH:
+        return ns(Field_type_Interval_create(b, ns(IntervalUnit_YEAR_MONTH)));
+    case LK_TYPE_INTERVAL_DAY:
+        return ns(Field_type_Interval_create(b, ns(IntervalUnit_DAY_TIME)));
+    case LK_TYPE_INTERVAL_NANO:
+        return ns(Field_type_Interval_create(b, ns(IntervalUnit_MONTH_DAY_NANO)));
+    default:
+        break;
     }
     return type->layout == LK_LAYOUT_FIXED ? write_number(b, type) : write_nested(b, schema, type);
 }
@@ -103,7 +124,7 @@ static void write_metadata(flatcc_builder_t *b, const char *metadata, int (*star
     ns(KeyValue_ref_t) * (*end)(flatcc_builder_t *))
 {
     struct ArrowMetadataReader reader;
-    struct ArrowStringView key, value;
+    struct ArrowStringView     key, value;
     LK_ASSERT(ArrowMetadataReaderInit(&reader, metadata) == NANOARROW_OK);
     while (ArrowMetadataReaderRead(&reader, &key, &value) == NANOARROW_OK) {
         ok(start(b));
@@ -115,7 +136,7 @@ static void write_metadata(flatcc_builder_t *b, const char *metadata, int (*star
 static lk_rc write_children(writing *w, const struct ArrowSchema *schema, lk_err *err)
 {
     flatcc_builder_t *b = &w->builder;
-    lk_rc rc = LK_OK;
+    lk_rc             rc = LK_OK;
     ok(ns(Field_children_start(b)));
     for (int64_t i = 0; rc == LK_OK && i < schema->n_children; i++) {
         ok(ns(Field_children_push_start(b)));
@@ -130,7 +151,8 @@ static lk_rc refuse(const struct ArrowSchema *schema, lk_err *err)
 {
     lk_rc rc = lk_fail(err, LK_E_INVALID_SCHEMA, "format %s in IPC", schema->format);
     return lk_detail(err, "column '%.100s' has a type that is not supported",
-               schema->name == NULL ? "" : schema->name), rc;
+               schema->name == NULL ? "" : schema->name),
+           rc;
 }
 
 /* Type ids are 0, 1, 2, ...: all that lake itself makes. */
@@ -155,9 +177,9 @@ static lk_rc write_field(writing *w, const struct ArrowSchema *schema, lk_err *e
     if (lk_ipc_is_union(schema)) {
         return write_union(w, schema, err);
     }
-    flatcc_builder_t *b = &w->builder;
+    flatcc_builder_t         *b = &w->builder;
     const struct ArrowSchema *values = schema->dictionary == NULL ? schema : schema->dictionary;
-    lk_type type, value_type;
+    lk_type                   type, value_type;
     if (!lk_type_of(schema, &type) || !lk_type_of(values, &value_type) ||
         (values != schema && value_type.dictionary)) {
         return refuse(schema, err);
@@ -173,7 +195,8 @@ static lk_rc write_field(writing *w, const struct ArrowSchema *schema, lk_err *e
     lk_rc rc = write_children(w, values, err);
     if (schema->metadata != NULL) {
         ok(ns(Field_custom_metadata_start(b)));
-        write_metadata(b, schema->metadata, ns(Field_custom_metadata_push_start), ns(Field_custom_metadata_push_end));
+        write_metadata(
+            b, schema->metadata, ns(Field_custom_metadata_push_start), ns(Field_custom_metadata_push_end));
         ok(ns(Field_custom_metadata_end(b)));
     }
     return rc;
@@ -183,7 +206,7 @@ static lk_rc write_field(writing *w, const struct ArrowSchema *schema, lk_err *e
 static lk_rc write_schema(writing *w, const struct ArrowSchema *schema, lk_err *err)
 {
     flatcc_builder_t *b = &w->builder;
-    lk_rc rc = LK_OK;
+    lk_rc             rc = LK_OK;
     if (schema->format == NULL || strcmp(schema->format, "+s") != 0) {
         return refuse(schema, err);
     }
@@ -221,7 +244,7 @@ static lk_rc take_buffer(writing *w, lk_rc rc, lk_buf *out)
 
 static lk_rc encode_bare(const struct ArrowSchema *schema, lk_buf *out, lk_err *err)
 {
-    writing w = {0};
+    writing           w = {0};
     flatcc_builder_t *b = &w.builder;
     ok(flatcc_builder_init(b));
     ok(ns(Message_start_as_root(b)));
@@ -247,7 +270,7 @@ void lk_ipc_frame(lk_bytes header, lk_buf *out)
 lk_rc lk_ipc_schema_encode(const struct ArrowSchema *schema, lk_ipc_form form, lk_buf *out, lk_err *err)
 {
     lk_buf bare = {0};
-    lk_rc rc = encode_bare(schema, &bare, err);
+    lk_rc  rc = encode_bare(schema, &bare, err);
     if (rc == LK_OK && form == LK_IPC_BARE) {
         lk_buf_append_bytes(out, lk_buf_view(&bare));
     } else if (rc == LK_OK) {
@@ -257,7 +280,7 @@ lk_rc lk_ipc_schema_encode(const struct ArrowSchema *schema, lk_ipc_form form, l
     return rc;
 }
 
-static void write_blocks(ns(Block_t) *to, const lk_ipc_block *blocks, size_t count)
+static void write_blocks(ns(Block_t) * to, const lk_ipc_block *blocks, size_t count)
 {
     LK_ASSERT(to != NULL || count == 0);
     for (size_t i = 0; i < count; i++) {
@@ -270,7 +293,7 @@ static void write_blocks(ns(Block_t) *to, const lk_ipc_block *blocks, size_t cou
 lk_rc lk_ipc_footer_encode(const struct ArrowSchema *schema, const lk_ipc_block *dictionaries,
     size_t dictionary_count, const lk_ipc_block *batches, size_t batch_count, lk_buf *out, lk_err *err)
 {
-    writing w = {0};
+    writing           w = {0};
     flatcc_builder_t *b = &w.builder;
     ok(flatcc_builder_init(b));
     ok(ns(Footer_start_as_root(b)));

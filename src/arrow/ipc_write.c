@@ -51,7 +51,7 @@ static void note_block(blocks *list, int64_t offset, int64_t header_size, int64_
 static lk_rc put_message(lk_ipc_writer *writer, const lk_ipc_message *message, lk_err *err)
 {
     static const char zeros[64] = {0};
-    int64_t start = writer->position;
+    int64_t           start = writer->position;
     lk_buf_clear(&writer->frame);
     lk_ipc_frame(message->header, &writer->frame);
     lk_rc rc = put(writer, writer->frame.data, writer->frame.size, err);
@@ -106,8 +106,8 @@ lk_rc lk_ipc_writer_open(const struct ArrowSchema *schema, lk_ipc_container cont
 lk_rc lk_ipc_writer_write(lk_ipc_writer *writer, lk_shared_array *batch, lk_err *err)
 {
     lk_ipc_message *messages = NULL;
-    size_t count = 0;
-    lk_rc rc = lk_ipc_encode(writer->encoder, batch, &messages, &count, err);
+    size_t          count = 0;
+    lk_rc           rc = lk_ipc_encode(writer->encoder, batch, &messages, &count, err);
     for (size_t i = 0; rc == LK_OK && i < count; i++) {
         rc = put_message(writer, &messages[i], err);
     }
@@ -132,7 +132,7 @@ static lk_rc put_footer(lk_ipc_writer *writer, lk_err *err)
 lk_rc lk_ipc_writer_finish(lk_ipc_writer *writer, lk_err *err)
 {
     static const uint32_t end[2] = {LK_IPC_CONTINUATION, 0};
-    lk_rc rc = put(writer, end, 8, err);
+    lk_rc                 rc = put(writer, end, 8, err);
     return rc == LK_OK && writer->container == LK_IPC_FILE ? put_footer(writer, err) : rc;
 }
 

@@ -31,7 +31,8 @@ static bool suspicious(const struct ArrowSchema *field, const struct ArrowArray 
     return false;
 }
 
-static bool is_null(const struct ArrowSchema *field, const lk_type *type, const struct ArrowArray *array, int64_t at)
+static bool is_null(
+    const struct ArrowSchema *field, const lk_type *type, const struct ArrowArray *array, int64_t at)
 {
     if (type->layout == LK_LAYOUT_NULL) {
         return true;
@@ -47,7 +48,8 @@ static bool is_null(const struct ArrowSchema *field, const lk_type *type, const 
     return !lk_bit_or_one(lk_array_validity(array->dictionary), array->dictionary->offset + (int64_t)index);
 }
 
-static void items_of(const lk_type *type, const struct ArrowArray *array, int64_t at, int64_t *first, int64_t *end)
+static void items_of(
+    const lk_type *type, const struct ArrowArray *array, int64_t at, int64_t *first, int64_t *end)
 {
     switch (type->layout) {
     case LK_LAYOUT_LIST32:
@@ -113,9 +115,10 @@ static lk_rc check_column(const struct ArrowSchema *column, const struct ArrowAr
             continue;
         }
         const char *inside = found == column ? "" : " inside it";
-        lk_rc rc = lk_fail(err, LK_E_SCHEMA_MISMATCH, "null in a field that is not nullable");
+        lk_rc       rc = lk_fail(err, LK_E_SCHEMA_MISMATCH, "null in a field that is not nullable");
         return lk_detail(err, "column '%.100s', row %lld: null%s, but it is not nullable", column->name,
-                   (long long)(row_base + row), inside), rc;
+                   (long long)(row_base + row), inside),
+               rc;
     }
     return LK_OK;
 }
@@ -125,7 +128,8 @@ lk_rc lk_batch_check_nulls(
 {
     lk_rc rc = LK_OK;
     for (int64_t i = 0; rc == LK_OK && i < schema->n_children; i++) {
-        rc = check_column(schema->children[i], batch->children[i], batch->offset, batch->length, row_base, err);
+        rc = check_column(
+            schema->children[i], batch->children[i], batch->offset, batch->length, row_base, err);
     }
     return rc;
 }

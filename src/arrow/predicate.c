@@ -119,7 +119,7 @@ static may may_prefix(const lk_column_stats *stats, lk_bytes prefix)
     }
     lk_bytes min = stats->min.as.bytes, max = stats->max.as.bytes;
     lk_bytes head = {min.data, min.size < prefix.size ? min.size : prefix.size};
-    bool below = lk_bytes_compare(max, prefix) < 0, above = lk_bytes_compare(head, prefix) > 0;
+    bool     below = lk_bytes_compare(max, prefix)<0, above = lk_bytes_compare(head, prefix)> 0;
     return (may){!below && !above, !(lk_bytes_starts(min, prefix) && lk_bytes_starts(max, prefix))};
 }
 
@@ -201,7 +201,7 @@ static uint64_t mix(uint64_t x)
 static uint64_t hash_bytes(lk_bytes bytes)
 {
     uint64_t hash = bytes.size;
-    size_t at = 0;
+    size_t   at = 0;
     for (; at + 8 <= bytes.size; at += 8) {
         hash = mix(hash ^ lk_load_u64(bytes.data + at));
     }
@@ -219,7 +219,7 @@ static uint64_t hash_value(const lk_value *value)
     case LK_VALUE_BYTES:
         return hash_bytes(value->as.bytes);
     case LK_VALUE_F64: {
-        double number = value->as.f64 == 0 ? 0 : value->as.f64;
+        double   number = value->as.f64 == 0 ? 0 : value->as.f64;
         uint64_t bits = 1;
         if (number == number) {
             memcpy(&bits, &number, 8);
@@ -287,7 +287,8 @@ static bool is_leaf(const lk_predicate *p)
     return p->kind != LK_PREDICATE_AND && p->kind != LK_PREDICATE_OR && p->kind != LK_PREDICATE_NOT;
 }
 
-static lk_rc find_rows(const evaluation *e, const lk_predicate *p, int64_t start, size_t count, lk_column_rows *out)
+static lk_rc find_rows(
+    const evaluation *e, const lk_predicate *p, int64_t start, size_t count, lk_column_rows *out)
 {
     size_t child = 0;
     while (child < e->column_count && e->columns[child] != p->column) {
@@ -314,7 +315,8 @@ static bool kind_fits(lk_comparable comparable, const lk_value *value)
     case LK_COMPARABLE_SIGNED:
     case LK_COMPARABLE_UNSIGNED:
     case LK_COMPARABLE_DECIMAL128:
-        return value->kind == LK_VALUE_I64 || value->kind == LK_VALUE_U64 || value->kind == LK_VALUE_DECIMAL128;
+        return value->kind == LK_VALUE_I64 || value->kind == LK_VALUE_U64 ||
+               value->kind == LK_VALUE_DECIMAL128;
     case LK_COMPARABLE_FLOAT:
         return value->kind == LK_VALUE_F64;
     case LK_COMPARABLE_BYTES:
@@ -342,10 +344,11 @@ static lk_rc prepare(evaluation *e, const lk_predicate *p)
         return rc;
     }
     bool only_nulls = p->kind == LK_PREDICATE_IS_NULL || p->kind == LK_PREDICATE_IS_NOT_NULL ||
-        rows.type.layout == LK_LAYOUT_NULL;
+                      rows.type.layout == LK_LAYOUT_NULL;
     for (size_t i = 0; rc == LK_OK && !only_nulls && i < p->value_count; i++) {
         if (!kind_fits(rows.comparable, &p->values[i])) {
-            rc = lk_fail(e->err, LK_E_UNSUPPORTED_FORMAT, "column %zu cannot be compared with its value", p->column);
+            rc = lk_fail(
+                e->err, LK_E_UNSUPPORTED_FORMAT, "column %zu cannot be compared with its value", p->column);
         }
     }
     if (rc == LK_OK && p->kind == LK_PREDICATE_IN && p->value_count > SMALL_IN) {
@@ -382,10 +385,11 @@ static void truth_in(const evaluation *e, const lk_predicate *p, const lk_column
     }
 }
 
-static void truth_leaf(const evaluation *e, const lk_predicate *p, int64_t start, size_t count, uint8_t *truth)
+static void truth_leaf(
+    const evaluation *e, const lk_predicate *p, int64_t start, size_t count, uint8_t *truth)
 {
     lk_column_rows rows;
-    lk_rc rc = find_rows(e, p, start, count, &rows);
+    lk_rc          rc = find_rows(e, p, start, count, &rows);
     LK_ASSERT(rc == LK_OK); /* prepare saw it */
     if (p->kind == LK_PREDICATE_IS_NULL || p->kind == LK_PREDICATE_IS_NOT_NULL) {
         lk_truth_is_null(&rows, p->kind == LK_PREDICATE_IS_NULL, truth);
@@ -414,7 +418,7 @@ static bool settled(const uint8_t *truth, size_t count, uint8_t value)
 static void truth_of(const evaluation *e, const lk_predicate *p, int64_t start, size_t count, uint8_t *truth)
 {
     uint8_t other[LK_TRUTH_ROWS];
-    bool is_and = p->kind == LK_PREDICATE_AND;
+    bool    is_and = p->kind == LK_PREDICATE_AND;
     if (is_leaf(p)) {
         truth_leaf(e, p, start, count, truth);
         return;
@@ -437,14 +441,15 @@ static void truth_of(const evaluation *e, const lk_predicate *p, int64_t start, 
 }
 
 lk_rc lk_predicate_evaluate(const lk_predicate *predicate, const struct ArrowSchema *schema,
-    const struct ArrowArray *batch, const size_t *columns, size_t column_count, uint8_t *selection, lk_err *err)
+    const struct ArrowArray *batch, const size_t *columns, size_t column_count, uint8_t *selection,
+    lk_err *err)
 {
-    uint8_t truth[LK_TRUTH_ROWS];
+    uint8_t    truth[LK_TRUTH_ROWS];
     evaluation e = {schema, batch, columns, column_count, NULL, err};
-    lk_rc rc = prepare(&e, predicate);
+    lk_rc      rc = prepare(&e, predicate);
     for (int64_t start = 0; rc == LK_OK && start < batch->length; start += LK_TRUTH_ROWS) {
         int64_t left = batch->length - start;
-        size_t count = left < LK_TRUTH_ROWS ? (size_t)left : LK_TRUTH_ROWS;
+        size_t  count = left < LK_TRUTH_ROWS ? (size_t)left : LK_TRUTH_ROWS;
         truth_of(&e, predicate, start, count, truth);
         lk_truth_select(truth, count, selection + start);
     }
@@ -492,7 +497,7 @@ static int by_number(const void *a, const void *b)
 
 size_t lk_predicate_columns(const lk_predicate *predicate, lk_arena *arena, size_t **columns)
 {
-    size_t count = 0, kept = 0;
+    size_t  count = 0, kept = 0;
     size_t *list = lk_arena_take(arena, (count_leaves(predicate) + 1) * sizeof *list);
     list_columns(predicate, list, &count);
     qsort(list, count, sizeof *list, by_number);

@@ -11,11 +11,11 @@
 #include "arrow/batch.h"
 
 typedef enum lk_predicate_kind {
-    LK_PREDICATE_COMPARE,    /* column op value */
-    LK_PREDICATE_IN,         /* column IN (values), no null among them */
+    LK_PREDICATE_COMPARE, /* column op value */
+    LK_PREDICATE_IN,      /* column IN (values), no null among them */
     LK_PREDICATE_IS_NULL,
     LK_PREDICATE_IS_NOT_NULL,
-    LK_PREDICATE_PREFIX,     /* text column starts with value */
+    LK_PREDICATE_PREFIX, /* text column starts with value */
     LK_PREDICATE_AND,
     LK_PREDICATE_OR,
     LK_PREDICATE_NOT
@@ -29,9 +29,12 @@ typedef struct lk_value {
     union {
         int64_t  i64; /* every signed integer, date, time, timestamp, duration; bool as 0 or 1 */
         uint64_t u64;
-        double   f64; /* float16, float32, float64 */
+        double   f64;   /* float16, float32, float64 */
         lk_bytes bytes; /* utf8, binary, fixed-size binary */
-        struct { uint64_t low; int64_t high; } decimal128;
+        struct {
+            uint64_t low;
+            int64_t  high;
+        } decimal128;
     } as;
 } lk_value;
 
@@ -48,8 +51,8 @@ struct lk_predicate {
 
 /* What is known of a column over a range of rows. A bound that is absent is unknown. */
 typedef struct lk_column_stats {
-    bool     has_min, has_max; /* over non-null, non-NaN values; bytes bounds may be truncated (still bounds) */
-    bool     has_nan;          /* unknown counts as true */
+    bool has_min, has_max; /* over non-null, non-NaN values; bytes bounds may be truncated (still bounds) */
+    bool has_nan;          /* unknown counts as true */
     lk_value min, max;
     uint64_t null_count, row_count; /* null_count = UINT64_MAX: unknown */
 } lk_column_stats;
@@ -64,7 +67,8 @@ bool lk_predicate_may_match(const lk_predicate *predicate,
  * LK_E_UNSUPPORTED_FORMAT for a column type it cannot compare (callers ask lk_predicate_supports first).
  */
 LK_MUST_CHECK lk_rc lk_predicate_evaluate(const lk_predicate *predicate, const struct ArrowSchema *schema,
-    const struct ArrowArray *batch, const size_t *columns, size_t column_count, uint8_t *selection, lk_err *err);
+    const struct ArrowArray *batch, const size_t *columns, size_t column_count, uint8_t *selection,
+    lk_err *err);
 
 /* Whether comparisons on this field are exact here. */
 bool lk_predicate_supports(const struct ArrowSchema *field);

@@ -7,7 +7,7 @@
 #include "arrow/bits.h"
 #include "arrow/predicate_priv.h"
 
-__extension__ typedef __int128 int128;
+__extension__ typedef __int128          int128;
 __extension__ typedef unsigned __int128 uint128;
 
 lk_comparable lk_comparable_of(const lk_type *type)
@@ -113,25 +113,31 @@ int lk_value_compare(const lk_value *a, const lk_value *b, bool *comparable)
 
 /* -- comparing columns ------------------------------------------------------------------------------- */
 
-#define LOOP(test) \
-    for (size_t i = 0; i < count; i++) { \
+#define LOOP(test)                                       \
+    for (size_t i = 0; i < count; i++) {                 \
         out[i] = (uint8_t)((test) ? LK_TRUE : LK_FALSE); \
-    } \
+    }                                                    \
     return
 
 /* compare_TYPE(in, count, compare, value, out) for a type with the machine's order. */
-#define DEFINE_COMPARE(name, type) \
-    static void compare_##name( \
+#define DEFINE_COMPARE(name, type)                                                                \
+    static void compare_##name(                                                                   \
         const type *restrict in, size_t count, lk_compare compare, type v, uint8_t *restrict out) \
-    { \
-        switch (compare) { \
-        case LK_EQ: LOOP(in[i] == v); \
-        case LK_NE: LOOP(in[i] != v); \
-        case LK_LT: LOOP(in[i] < v); \
-        case LK_LE: LOOP(in[i] <= v); \
-        case LK_GT: LOOP(!(in[i] <= v)); \
-        case LK_GE: LOOP(!(in[i] < v)); \
-        } \
+    {                                                                                             \
+        switch (compare) {                                                                        \
+        case LK_EQ:                                                                               \
+            LOOP(in[i] == v);                                                                     \
+        case LK_NE:                                                                               \
+            LOOP(in[i] != v);                                                                     \
+        case LK_LT:                                                                               \
+            LOOP(in[i] < v);                                                                      \
+        case LK_LE:                                                                               \
+            LOOP(in[i] <= v);                                                                     \
+        case LK_GT:                                                                               \
+            LOOP(!(in[i] <= v));                                                                  \
+        case LK_GE:                                                                               \
+            LOOP(!(in[i] < v));                                                                   \
+        }                                                                                         \
     }
 
 DEFINE_COMPARE(i8, int8_t)
@@ -149,12 +155,18 @@ DEFINE_COMPARE(f64, double)
 static inline bool satisfies(int order, lk_compare compare)
 {
     switch (compare) {
-    case LK_EQ: return order == 0;
-    case LK_NE: return order != 0;
-    case LK_LT: return order < 0;
-    case LK_LE: return order <= 0;
-    case LK_GT: return order > 0;
-    case LK_GE: return order >= 0;
+    case LK_EQ:
+        return order == 0;
+    case LK_NE:
+        return order != 0;
+    case LK_LT:
+        return order < 0;
+    case LK_LE:
+        return order <= 0;
+    case LK_GT:
+        return order > 0;
+    case LK_GE:
+        return order >= 0;
     }
     return false;
 }
@@ -168,7 +180,7 @@ static void constant(size_t count, int order, lk_compare compare, uint8_t *out)
 static void compare_signed(const lk_column_rows *rows, lk_compare compare, int128 wanted, uint8_t *out)
 {
     unsigned bits = rows->type.width * 8;
-    int128 max = ((int128)1 << (bits - 1)) - 1, min = -max - 1;
+    int128   max = ((int128)1 << (bits - 1)) - 1, min = -max - 1;
     if (wanted > max || wanted < min) {
         constant(rows->count, wanted > max ? -1 : 1, compare, out);
         return;
@@ -176,10 +188,17 @@ static void compare_signed(const lk_column_rows *rows, lk_compare compare, int12
     const char *in = (const char *)rows->array->buffers[1] + (size_t)rows->start * rows->type.width;
     const void *at = in;
     switch (rows->type.width) {
-    case 1: compare_i8(at, rows->count, compare, (int8_t)wanted, out); return;
-    case 2: compare_i16(at, rows->count, compare, (int16_t)wanted, out); return;
-    case 4: compare_i32(at, rows->count, compare, (int32_t)wanted, out); return;
-    default: compare_i64(at, rows->count, compare, (int64_t)wanted, out);
+    case 1:
+        compare_i8(at, rows->count, compare, (int8_t)wanted, out);
+        return;
+    case 2:
+        compare_i16(at, rows->count, compare, (int16_t)wanted, out);
+        return;
+    case 4:
+        compare_i32(at, rows->count, compare, (int32_t)wanted, out);
+        return;
+    default:
+        compare_i64(at, rows->count, compare, (int64_t)wanted, out);
     }
 }
 
@@ -193,17 +212,25 @@ static void compare_unsigned(const lk_column_rows *rows, lk_compare compare, int
     const char *in = (const char *)rows->array->buffers[1] + (size_t)rows->start * rows->type.width;
     const void *at = in;
     switch (rows->type.width) {
-    case 1: compare_u8(at, rows->count, compare, (uint8_t)wanted, out); return;
-    case 2: compare_u16(at, rows->count, compare, (uint16_t)wanted, out); return;
-    case 4: compare_u32(at, rows->count, compare, (uint32_t)wanted, out); return;
-    default: compare_u64(at, rows->count, compare, (uint64_t)wanted, out);
+    case 1:
+        compare_u8(at, rows->count, compare, (uint8_t)wanted, out);
+        return;
+    case 2:
+        compare_u16(at, rows->count, compare, (uint16_t)wanted, out);
+        return;
+    case 4:
+        compare_u32(at, rows->count, compare, (uint32_t)wanted, out);
+        return;
+    default:
+        compare_u64(at, rows->count, compare, (uint64_t)wanted, out);
     }
 }
 
 /* Against NaN: a row is equal when it is NaN and below otherwise. */
 static void compare_to_nan(const double *in, size_t count, lk_compare compare, uint8_t *out)
 {
-    uint8_t number = satisfies(-1, compare) ? LK_TRUE : LK_FALSE, nan = satisfies(0, compare) ? LK_TRUE : LK_FALSE;
+    uint8_t number = satisfies(-1, compare) ? LK_TRUE : LK_FALSE,
+            nan = satisfies(0, compare) ? LK_TRUE : LK_FALSE;
     for (size_t i = 0; i < count; i++) {
         out[i] = in[i] != in[i] ? nan : number;
     }
@@ -216,8 +243,9 @@ static const double *as_doubles(const lk_column_rows *rows, double *space)
         return (const double *)(const void *)in;
     }
     for (size_t i = 0; i < rows->count; i++) {
-        space[i] = rows->type.width == 4 ? (double)((const float *)(const void *)in)[i]
-                                         : (double)lk_float16_to_float(((const uint16_t *)(const void *)in)[i]);
+        space[i] = rows->type.width == 4
+                       ? (double)((const float *)(const void *)in)[i]
+                       : (double)lk_float16_to_float(((const uint16_t *)(const void *)in)[i]);
     }
     return space;
 }
@@ -225,7 +253,7 @@ static const double *as_doubles(const lk_column_rows *rows, double *space)
 static void compare_float(const lk_column_rows *rows, lk_compare compare, double wanted, uint8_t *out)
 {
     double space[LK_TRUTH_ROWS];
-    float narrow = (float)wanted;
+    float  narrow = (float)wanted;
     if (rows->type.width == 4 && (double)narrow == wanted) {
         compare_f32((const float *)rows->array->buffers[1] + rows->start, rows->count, compare, narrow, out);
         return;
@@ -263,7 +291,7 @@ static void compare_decimal(const lk_column_rows *rows, lk_compare compare, int1
 static inline lk_bytes bytes_at(const lk_column_rows *rows, size_t row)
 {
     const char *data = rows->array->buffers[2];
-    size_t at = (size_t)rows->start + row;
+    size_t      at = (size_t)rows->start + row;
     if (rows->type.layout == LK_LAYOUT_BYTES32) {
         const int32_t *offsets = rows->array->buffers[1];
         return (lk_bytes){data + offsets[at], (size_t)(offsets[at + 1] - offsets[at])};
@@ -278,7 +306,7 @@ static inline lk_bytes bytes_at(const lk_column_rows *rows, size_t row)
 static inline int order_bytes(lk_bytes a, lk_bytes b)
 {
     size_t size = a.size < b.size ? a.size : b.size;
-    int order = size == 0 ? 0 : memcmp(a.data, b.data, size);
+    int    order = size == 0 ? 0 : memcmp(a.data, b.data, size);
     return order != 0 ? order : ORDER(a.size, b.size);
 }
 
@@ -344,8 +372,8 @@ void lk_truth_compare(const lk_column_rows *rows, lk_compare compare, const lk_v
 static lk_value integer_at(const lk_column_rows *rows, size_t row)
 {
     const char *at = (const char *)rows->array->buffers[1] + ((size_t)rows->start + row) * rows->type.width;
-    bool is_unsigned = rows->comparable == LK_COMPARABLE_UNSIGNED;
-    uint64_t raw = 0;
+    bool        is_unsigned = rows->comparable == LK_COMPARABLE_UNSIGNED;
+    uint64_t    raw = 0;
     memcpy(&raw, at, rows->type.width);
     unsigned spare = 64 - rows->type.width * 8;
     if (is_unsigned) {
@@ -357,7 +385,7 @@ static lk_value integer_at(const lk_column_rows *rows, size_t row)
 lk_value lk_value_at(const lk_column_rows *rows, size_t row)
 {
     lk_column_rows one = *rows;
-    double space[1];
+    double         space[1];
     one.start += (int64_t)row;
     one.count = 1;
     switch (rows->comparable) {
@@ -376,7 +404,7 @@ lk_value lk_value_at(const lk_column_rows *rows, size_t row)
     case LK_COMPARABLE_DECIMAL128:
         if (rows->type.width == 16) {
             const char *at = (const char *)rows->array->buffers[1] + (size_t)one.start * 16;
-            lk_value value = {.kind = LK_VALUE_DECIMAL128};
+            lk_value    value = {.kind = LK_VALUE_DECIMAL128};
             value.as.decimal128.low = lk_load_u64(at);
             value.as.decimal128.high = (int64_t)lk_load_u64(at + 8);
             return value;
@@ -392,7 +420,7 @@ lk_value lk_value_at(const lk_column_rows *rows, size_t row)
 
 void lk_truth_nulls(const lk_column_rows *rows, uint8_t *truth)
 {
-    uint8_t valid[LK_TRUTH_ROWS];
+    uint8_t        valid[LK_TRUTH_ROWS];
     const uint8_t *bits = lk_array_validity(rows->array);
     if (bits == NULL) {
         return;

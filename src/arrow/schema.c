@@ -7,7 +7,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#define FILE_KEY "lake.type"
+#define FILE_KEY   "lake.type"
 #define FILE_VALUE "FILE"
 
 static void must(ArrowErrorCode code) /* nanoarrow's schema setters fail only when memory is out */
@@ -102,7 +102,7 @@ bool lk_schema_is_file(const struct ArrowSchema *field)
         return false;
     }
     struct ArrowSchema file;
-    lk_err ignored = {0};
+    lk_err             ignored = {0};
     lk_schema_file(name_of(field), false, &file);
     bool same = lk_schema_compare(&file, field, LK_SCHEMA_APPEND, &ignored) == LK_OK;
     lk_schema_release(&file);
@@ -127,13 +127,13 @@ typedef struct comparison {
     lk_err                   *err;
 } comparison;
 
-static lk_rc differ(comparison *c, const char *what, const struct ArrowSchema *expected,
-    const struct ArrowSchema *actual)
+static lk_rc differ(
+    comparison *c, const char *what, const struct ArrowSchema *expected, const struct ArrowSchema *actual)
 {
     lk_buf want = {0}, have = {0};
     lk_type_format(expected, &want);
     lk_type_format(actual, &have);
-    lk_rc rc = lk_fail(c->err, LK_E_SCHEMA_MISMATCH, "schemas differ: %s", what);
+    lk_rc       rc = lk_fail(c->err, LK_E_SCHEMA_MISMATCH, "schemas differ: %s", what);
     const char *name = c->column == NULL || c->column->name == NULL ? "" : c->column->name;
     if (strcmp(what, "type") == 0) {
         lk_detail(c->err, "column '%.80s' is %.60s, but the table has %.60s", name, have.data, want.data);
@@ -148,14 +148,14 @@ static lk_rc differ(comparison *c, const char *what, const struct ArrowSchema *e
 static bool same_metadata(const char *a, const char *b)
 {
     struct ArrowMetadataReader reader;
-    struct ArrowStringView key, value, other;
-    int64_t count = 0;
+    struct ArrowStringView     key, value, other;
+    int64_t                    count = 0;
     must(ArrowMetadataReaderInit(&reader, a));
     while (ArrowMetadataReaderRead(&reader, &key, &value) == NANOARROW_OK) {
         other = (struct ArrowStringView){NULL, 0};
         count++;
-        if (b == NULL || !ArrowMetadataHasKey(b, key) || ArrowMetadataGetValue(b, key, &other) != NANOARROW_OK ||
-            other.size_bytes != value.size_bytes ||
+        if (b == NULL || !ArrowMetadataHasKey(b, key) ||
+            ArrowMetadataGetValue(b, key, &other) != NANOARROW_OK || other.size_bytes != value.size_bytes ||
             (value.size_bytes > 0 && memcmp(other.data, value.data, (size_t)value.size_bytes) != 0)) {
             return false;
         }
@@ -175,20 +175,23 @@ static bool is_list(lk_type_id id)
 static lk_rc compare_field(
     comparison *c, const struct ArrowSchema *expected, const struct ArrowSchema *actual, bool named);
 
-static lk_rc compare_exactly(comparison *c, const struct ArrowSchema *expected, const struct ArrowSchema *actual)
+static lk_rc compare_exactly(
+    comparison *c, const struct ArrowSchema *expected, const struct ArrowSchema *actual)
 {
     int64_t looked_at = ARROW_FLAG_NULLABLE | ARROW_FLAG_DICTIONARY_ORDERED | ARROW_FLAG_MAP_KEYS_SORTED;
     if ((expected->flags & looked_at) != (actual->flags & looked_at)) {
         return differ(c, "nullability", expected, actual);
     }
-    return same_metadata(expected->metadata, actual->metadata) ? LK_OK : differ(c, "metadata", expected, actual);
+    return same_metadata(expected->metadata, actual->metadata) ? LK_OK
+                                                               : differ(c, "metadata", expected, actual);
 }
 
-static lk_rc compare_children(comparison *c, const struct ArrowSchema *expected, const struct ArrowSchema *actual)
+static lk_rc compare_children(
+    comparison *c, const struct ArrowSchema *expected, const struct ArrowSchema *actual)
 {
     lk_type type;
-    bool named = c->match == LK_SCHEMA_EXACT || !lk_type_of(expected, &type) || !is_list(type.id);
-    lk_rc rc = LK_OK;
+    bool    named = c->match == LK_SCHEMA_EXACT || !lk_type_of(expected, &type) || !is_list(type.id);
+    lk_rc   rc = LK_OK;
     for (int64_t i = 0; rc == LK_OK && i < expected->n_children; i++) {
         /* what a list calls its items is not part of its type, nor what a map calls keys and values */
         rc = compare_field(c, expected->children[i], actual->children[i], named);
@@ -224,11 +227,12 @@ static lk_rc compare_counts(
         return lk_detail(err, "column '%.100s' is not in the table", actual->children[at]->name), rc;
     }
     return lk_detail(err, "column %lld is '%.80s', but the table has '%.80s'", (long long)at + 1,
-               actual->children[at]->name, expected->children[at]->name), rc;
+               actual->children[at]->name, expected->children[at]->name),
+           rc;
 }
 
-lk_rc lk_schema_compare(const struct ArrowSchema *expected, const struct ArrowSchema *actual,
-    lk_schema_match match, lk_err *err)
+lk_rc lk_schema_compare(
+    const struct ArrowSchema *expected, const struct ArrowSchema *actual, lk_schema_match match, lk_err *err)
 {
     int64_t count = expected->n_children > actual->n_children ? expected->n_children : actual->n_children;
     for (int64_t i = 0; i < count; i++) {
@@ -237,7 +241,7 @@ lk_rc lk_schema_compare(const struct ArrowSchema *expected, const struct ArrowSc
             return compare_counts(expected, actual, i, err);
         }
         comparison c = {match, expected->children[i], err};
-        lk_rc rc = compare_field(&c, expected->children[i], actual->children[i], true);
+        lk_rc      rc = compare_field(&c, expected->children[i], actual->children[i], true);
         if (rc != LK_OK) {
             return rc;
         }
@@ -259,14 +263,14 @@ typedef struct check {
 
 static lk_rc refuse(check *c, const char *format, int64_t number)
 {
-    char rule[128];
+    char  rule[128];
     lk_rc rc = lk_fail(c->err, LK_E_INVALID_SCHEMA, "schema check");
     snprintf(rule, sizeof rule, format, (long long)number);
     if (c->column == NULL) {
         return lk_detail(c->err, "%s", rule), rc;
     }
     size_t size = strlen(c->column);
-    int shown = lk_utf8_valid(c->column, size) ? (int)(size > 80 ? 80 : size) : 0;
+    int    shown = lk_utf8_valid(c->column, size) ? (int)(size > 80 ? 80 : size) : 0;
     return lk_detail(c->err, "column '%.*s': %s", shown, c->column, rule), rc;
 }
 
@@ -278,7 +282,7 @@ static int by_name(const void *a, const void *b)
 /* Sorts the names, so that thousands of columns are no quadratic matter. */
 static lk_rc check_unique(check *c, const struct ArrowSchema *parent)
 {
-    size_t count = (size_t)parent->n_children;
+    size_t       count = (size_t)parent->n_children;
     const char **names = malloc((count + 1) * sizeof *names);
     LK_ASSERT(names != NULL);
     for (size_t i = 0; i < count; i++) {

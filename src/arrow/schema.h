@@ -55,8 +55,8 @@ typedef enum lk_schema_match {
 } lk_schema_match;
 
 /* LK_E_SCHEMA_MISMATCH whose detail names the first column that differs, and how. */
-LK_MUST_CHECK lk_rc lk_schema_compare(const struct ArrowSchema *expected, const struct ArrowSchema *actual,
-    lk_schema_match match, lk_err *err);
+LK_MUST_CHECK lk_rc lk_schema_compare(
+    const struct ArrowSchema *expected, const struct ArrowSchema *actual, lk_schema_match match, lk_err *err);
 
 /* Whether a table may have this schema: 1 to LK_COLUMNS_MAX fields in all, nesting to LK_SCHEMA_DEPTH_MAX,
  * names UTF-8 of 1 to LK_COLUMN_NAME_BYTES_MAX bytes (list items may be unnamed), no name twice in one

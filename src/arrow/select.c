@@ -7,8 +7,8 @@
 static inline void add_range(lk_range *ranges, size_t *count, int64_t start, int64_t length)
 {
     lk_range *last = *count == 0 ? NULL : &ranges[*count - 1];
-    bool joins = last != NULL &&
-        (start < 0 ? last->start < 0 : last->start >= 0 && last->start + last->length == start);
+    bool      joins = last != NULL &&
+                 (start < 0 ? last->start < 0 : last->start >= 0 && last->start + last->length == start);
     if (joins) {
         last->length += length;
     } else {
@@ -60,7 +60,7 @@ static size_t ranges_of_word(uint64_t word, int64_t base, lk_range *ranges, size
 
 static size_t ranges_of_selection(const uint8_t *selection, int64_t rows, lk_range *ranges)
 {
-    size_t count = 0;
+    size_t  count = 0;
     int64_t at = 0;
     for (; at + 64 <= rows; at += 64) {
         count = ranges_of_word(pack_64(selection + at), at, ranges, count);
@@ -73,8 +73,8 @@ static size_t ranges_of_selection(const uint8_t *selection, int64_t rows, lk_ran
     return count;
 }
 
-static lk_rc gather_one(const struct ArrowSchema *schema, const struct ArrowArray *array, const lk_range *ranges,
-    size_t count, int64_t rows, bool nulls, struct ArrowArray *out, lk_err *err)
+static lk_rc gather_one(const struct ArrowSchema *schema, const struct ArrowArray *array,
+    const lk_range *ranges, size_t count, int64_t rows, bool nulls, struct ArrowArray *out, lk_err *err)
 {
     lk_segment segment = {
         .array = array, .ranges = ranges, .count = count, .scale = 1, .rows = rows, .nulls = nulls};
@@ -86,13 +86,13 @@ lk_rc lk_array_filter(const struct ArrowSchema *schema, const struct ArrowArray 
 {
     out->release = NULL;
     LK_ASSERT(count_selected(selection, array->length) == selected_count);
-    int64_t half = array->length / 2 + 1;
+    int64_t   half = array->length / 2 + 1;
     lk_range *ranges = malloc((size_t)(selected_count < half ? selected_count + 1 : half) * sizeof *ranges);
     if (ranges == NULL) {
         return lk_fail(err, LK_E_LIMIT, "no memory to filter %lld rows", (long long)array->length);
     }
     size_t count = ranges_of_selection(selection, array->length, ranges);
-    lk_rc rc = gather_one(schema, array, ranges, count, selected_count, false, out, err);
+    lk_rc  rc = gather_one(schema, array, ranges, count, selected_count, false, out, err);
     free(ranges);
     return rc;
 }
@@ -106,7 +106,7 @@ lk_rc lk_array_take(const struct ArrowSchema *schema, const struct ArrowArray *a
         return lk_fail(err, LK_E_LIMIT, "no memory to take %lld rows", (long long)count);
     }
     size_t range_count = 0;
-    bool nulls = false;
+    bool   nulls = false;
     for (int64_t i = 0; i < count; i++) {
         LK_ASSERT(indices[i] >= -1 && indices[i] < array->length);
         nulls |= indices[i] < 0;
@@ -128,7 +128,7 @@ lk_rc lk_array_concat(const struct ArrowSchema *schema, struct ArrowArray *const
 {
     out->release = NULL;
     lk_segment *segments = calloc(count + 1, sizeof *segments);
-    lk_range *ranges = calloc(count + 1, sizeof *ranges);
+    lk_range   *ranges = calloc(count + 1, sizeof *ranges);
     if (segments == NULL || ranges == NULL) {
         free(segments);
         free(ranges);

@@ -50,9 +50,9 @@ static const struct fixed_format formats[] = {
 static bool read_number(const char **cursor, int64_t min, int64_t max, int64_t *out)
 {
     const char *at = *cursor;
-    bool negative = *at == '-';
+    bool        negative = *at == '-';
     at += negative;
-    int64_t value = 0;
+    int64_t     value = 0;
     const char *first = at;
     for (; *at >= '0' && *at <= '9'; at++) {
         if (value > INT32_MAX) {
@@ -71,7 +71,11 @@ static bool read_number(const char **cursor, int64_t min, int64_t max, int64_t *
 
 static bool decimal_of(const char *at, lk_type *out)
 {
-    static const struct { int64_t bits; lk_type_id id; int32_t digits; } widths[] = {
+    static const struct {
+        int64_t    bits;
+        lk_type_id id;
+        int32_t    digits;
+    } widths[] = {
         {32, LK_TYPE_DECIMAL32, 9},
         {64, LK_TYPE_DECIMAL64, 18},
         {128, LK_TYPE_DECIMAL128, 38},
@@ -168,8 +172,7 @@ bool lk_type_of(const struct ArrowSchema *schema, lk_type *out)
     case LK_LAYOUT_LIST32:
     case LK_LAYOUT_LIST64:
     case LK_LAYOUT_FIXED_LIST:
-        return schema->n_children == 1 &&
-            (out->id != LK_TYPE_MAP || schema->children[0]->n_children == 2);
+        return schema->n_children == 1 && (out->id != LK_TYPE_MAP || schema->children[0]->n_children == 2);
     case LK_LAYOUT_STRUCT:
         return true;
     case LK_LAYOUT_NULL:
@@ -234,7 +237,8 @@ uint16_t lk_float16_of_float(float value)
     if (magnitude >= 0x477FF000) { /* rounds to infinity */
         return (uint16_t)(sign | 0x7C00);
     }
-    if (magnitude < 0x38800000) { /* below 2^-14: adding 0.5 leaves fraction * 2^24, rounded, in the low bits */
+    if (magnitude <
+        0x38800000) { /* below 2^-14: adding 0.5 leaves fraction * 2^24, rounded, in the low bits */
         float shifted, one_half = 0.5F;
         memcpy(&shifted, &magnitude, 4);
         shifted += one_half;

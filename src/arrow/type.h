@@ -11,15 +11,42 @@
 #include <nanoarrow/nanoarrow.h>
 
 typedef enum lk_type_id {
-    LK_TYPE_NULL, LK_TYPE_BOOL,
-    LK_TYPE_INT8, LK_TYPE_INT16, LK_TYPE_INT32, LK_TYPE_INT64,
-    LK_TYPE_UINT8, LK_TYPE_UINT16, LK_TYPE_UINT32, LK_TYPE_UINT64,
-    LK_TYPE_FLOAT16, LK_TYPE_FLOAT32, LK_TYPE_FLOAT64,
-    LK_TYPE_DECIMAL32, LK_TYPE_DECIMAL64, LK_TYPE_DECIMAL128, LK_TYPE_DECIMAL256,
-    LK_TYPE_UTF8, LK_TYPE_LARGE_UTF8, LK_TYPE_BINARY, LK_TYPE_LARGE_BINARY, LK_TYPE_FIXED_BINARY,
-    LK_TYPE_DATE32, LK_TYPE_DATE64, LK_TYPE_TIME32, LK_TYPE_TIME64, LK_TYPE_TIMESTAMP, LK_TYPE_DURATION,
-    LK_TYPE_INTERVAL_MONTH, LK_TYPE_INTERVAL_DAY, LK_TYPE_INTERVAL_NANO,
-    LK_TYPE_LIST, LK_TYPE_LARGE_LIST, LK_TYPE_FIXED_LIST, LK_TYPE_STRUCT, LK_TYPE_MAP
+    LK_TYPE_NULL,
+    LK_TYPE_BOOL,
+    LK_TYPE_INT8,
+    LK_TYPE_INT16,
+    LK_TYPE_INT32,
+    LK_TYPE_INT64,
+    LK_TYPE_UINT8,
+    LK_TYPE_UINT16,
+    LK_TYPE_UINT32,
+    LK_TYPE_UINT64,
+    LK_TYPE_FLOAT16,
+    LK_TYPE_FLOAT32,
+    LK_TYPE_FLOAT64,
+    LK_TYPE_DECIMAL32,
+    LK_TYPE_DECIMAL64,
+    LK_TYPE_DECIMAL128,
+    LK_TYPE_DECIMAL256,
+    LK_TYPE_UTF8,
+    LK_TYPE_LARGE_UTF8,
+    LK_TYPE_BINARY,
+    LK_TYPE_LARGE_BINARY,
+    LK_TYPE_FIXED_BINARY,
+    LK_TYPE_DATE32,
+    LK_TYPE_DATE64,
+    LK_TYPE_TIME32,
+    LK_TYPE_TIME64,
+    LK_TYPE_TIMESTAMP,
+    LK_TYPE_DURATION,
+    LK_TYPE_INTERVAL_MONTH,
+    LK_TYPE_INTERVAL_DAY,
+    LK_TYPE_INTERVAL_NANO,
+    LK_TYPE_LIST,
+    LK_TYPE_LARGE_LIST,
+    LK_TYPE_FIXED_LIST,
+    LK_TYPE_STRUCT,
+    LK_TYPE_MAP
 } lk_type_id;
 
 /* How the buffers look. Every array but LK_LAYOUT_NULL has a validity bitmap in buffers[0] (or NULL). */
@@ -40,12 +67,12 @@ typedef enum lk_unit { LK_UNIT_SECOND, LK_UNIT_MILLI, LK_UNIT_MICRO, LK_UNIT_NAN
 typedef struct lk_type {
     lk_type_id id;
     lk_layout  layout;
-    uint32_t   width;      /* bytes a value of LK_LAYOUT_FIXED */
-    lk_unit    unit;       /* time, timestamp, duration */
+    uint32_t   width;            /* bytes a value of LK_LAYOUT_FIXED */
+    lk_unit    unit;             /* time, timestamp, duration */
     int32_t    precision, scale; /* decimals */
-    int64_t    list_size;  /* LK_TYPE_FIXED_LIST */
-    lk_bytes   zone;       /* LK_TYPE_TIMESTAMP; empty: none. Borrows from the schema */
-    bool       dictionary; /* the above describes the indices; the values are schema->dictionary */
+    int64_t    list_size;        /* LK_TYPE_FIXED_LIST */
+    lk_bytes   zone;             /* LK_TYPE_TIMESTAMP; empty: none. Borrows from the schema */
+    bool       dictionary;       /* the above describes the indices; the values are schema->dictionary */
 } lk_type;
 
 /* Takes schema->format apart. False for a malformed format and for types lake does not carry (unions,
@@ -54,12 +81,30 @@ bool lk_type_of(const struct ArrowSchema *schema, lk_type *out);
 
 int64_t lk_layout_buffers(lk_layout layout); /* how many a layout has */
 
-static inline bool lk_type_is_signed(lk_type_id id) { return id >= LK_TYPE_INT8 && id <= LK_TYPE_INT64; }
-static inline bool lk_type_is_unsigned(lk_type_id id) { return id >= LK_TYPE_UINT8 && id <= LK_TYPE_UINT64; }
-static inline bool lk_type_is_integer(lk_type_id id) { return id >= LK_TYPE_INT8 && id <= LK_TYPE_UINT64; }
-static inline bool lk_type_is_float(lk_type_id id) { return id >= LK_TYPE_FLOAT16 && id <= LK_TYPE_FLOAT64; }
-static inline bool lk_type_is_decimal(lk_type_id id) { return id >= LK_TYPE_DECIMAL32 && id <= LK_TYPE_DECIMAL256; }
-static inline bool lk_type_is_bytes(lk_type_id id) { return id >= LK_TYPE_UTF8 && id <= LK_TYPE_LARGE_BINARY; }
+static inline bool lk_type_is_signed(lk_type_id id)
+{
+    return id >= LK_TYPE_INT8 && id <= LK_TYPE_INT64;
+}
+static inline bool lk_type_is_unsigned(lk_type_id id)
+{
+    return id >= LK_TYPE_UINT8 && id <= LK_TYPE_UINT64;
+}
+static inline bool lk_type_is_integer(lk_type_id id)
+{
+    return id >= LK_TYPE_INT8 && id <= LK_TYPE_UINT64;
+}
+static inline bool lk_type_is_float(lk_type_id id)
+{
+    return id >= LK_TYPE_FLOAT16 && id <= LK_TYPE_FLOAT64;
+}
+static inline bool lk_type_is_decimal(lk_type_id id)
+{
+    return id >= LK_TYPE_DECIMAL32 && id <= LK_TYPE_DECIMAL256;
+}
+static inline bool lk_type_is_bytes(lk_type_id id)
+{
+    return id >= LK_TYPE_UTF8 && id <= LK_TYPE_LARGE_BINARY;
+}
 
 float    lk_float16_to_float(uint16_t bits);
 uint16_t lk_float16_of_float(float value); /* nearest, ties to even */

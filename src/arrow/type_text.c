@@ -13,22 +13,61 @@ typedef struct cursor {
     int         depth;
 } cursor;
 
-static const struct { const char *name, *format; } simple[] = {
+static const struct {
+    const char *name, *format;
+} simple[] = {
     /* the first name of a format is the one lk_type_format writes */
-    {"null", "n"}, {"bool", "b"},
-    {"int8", "c"}, {"int16", "s"}, {"int32", "i"}, {"int64", "l"},
-    {"uint8", "C"}, {"uint16", "S"}, {"uint32", "I"}, {"uint64", "L"},
-    {"float16", "e"}, {"float32", "f"}, {"float64", "g"},
-    {"utf8", "u"}, {"large_utf8", "U"}, {"binary", "z"}, {"large_binary", "Z"},
-    {"date32", "tdD"}, {"date64", "tdm"},
-    {"time32[s]", "tts"}, {"time32[ms]", "ttm"}, {"time64[us]", "ttu"}, {"time64[ns]", "ttn"},
-    {"duration[s]", "tDs"}, {"duration[ms]", "tDm"}, {"duration[us]", "tDu"}, {"duration[ns]", "tDn"},
-    {"month_interval", "tiM"}, {"day_time_interval", "tiD"}, {"month_day_nano_interval", "tin"},
-    {"i8", "c"}, {"i16", "s"}, {"i32", "i"}, {"i64", "l"},
-    {"u8", "C"}, {"u16", "S"}, {"u32", "I"}, {"u64", "L"},
-    {"f16", "e"}, {"f32", "f"}, {"f64", "g"}, {"halffloat", "e"}, {"half", "e"},
-    {"string", "u"}, {"large_string", "U"}, {"boolean", "b"},
-    {"int", "i"}, {"float", "f"}, {"double", "g"}, {"date", "tdD"}, {"bytes", "z"},
+    {"null", "n"},
+    {"bool", "b"},
+    {"int8", "c"},
+    {"int16", "s"},
+    {"int32", "i"},
+    {"int64", "l"},
+    {"uint8", "C"},
+    {"uint16", "S"},
+    {"uint32", "I"},
+    {"uint64", "L"},
+    {"float16", "e"},
+    {"float32", "f"},
+    {"float64", "g"},
+    {"utf8", "u"},
+    {"large_utf8", "U"},
+    {"binary", "z"},
+    {"large_binary", "Z"},
+    {"date32", "tdD"},
+    {"date64", "tdm"},
+    {"time32[s]", "tts"},
+    {"time32[ms]", "ttm"},
+    {"time64[us]", "ttu"},
+    {"time64[ns]", "ttn"},
+    {"duration[s]", "tDs"},
+    {"duration[ms]", "tDm"},
+    {"duration[us]", "tDu"},
+    {"duration[ns]", "tDn"},
+    {"month_interval", "tiM"},
+    {"day_time_interval", "tiD"},
+    {"month_day_nano_interval", "tin"},
+    {"i8", "c"},
+    {"i16", "s"},
+    {"i32", "i"},
+    {"i64", "l"},
+    {"u8", "C"},
+    {"u16", "S"},
+    {"u32", "I"},
+    {"u64", "L"},
+    {"f16", "e"},
+    {"f32", "f"},
+    {"f64", "g"},
+    {"halffloat", "e"},
+    {"half", "e"},
+    {"string", "u"},
+    {"large_string", "U"},
+    {"boolean", "b"},
+    {"int", "i"},
+    {"float", "f"},
+    {"double", "g"},
+    {"date", "tdD"},
+    {"bytes", "z"},
 };
 enum { SIMPLE_COUNT = sizeof simple / sizeof simple[0] };
 
@@ -38,7 +77,7 @@ static const char *const unit_names[] = {"s", "ms", "us", "ns"};
 
 static lk_rc expected(cursor *c, const char *what, lk_err *err)
 {
-    lk_rc rc = lk_fail(err, LK_E_INVALID_SCHEMA, "type text at byte %zu", (size_t)(c->at - c->start));
+    lk_rc  rc = lk_fail(err, LK_E_INVALID_SCHEMA, "type text at byte %zu", (size_t)(c->at - c->start));
     size_t left = (size_t)(c->end - c->at);
     if (left == 0) {
         return lk_detail(err, "the type ends where %s is expected", what), rc;
@@ -88,9 +127,9 @@ static lk_rc read_integer(cursor *c, int *out, lk_err *err)
 {
     skip_blanks(c);
     const char *first = c->at;
-    bool negative = c->at < c->end && *c->at == '-';
+    bool        negative = c->at < c->end && *c->at == '-';
     c->at += negative;
-    long value = 0;
+    long        value = 0;
     const char *digits = c->at;
     while (c->at < c->end && *c->at >= '0' && *c->at <= '9' && value < 1000000000L) {
         value = value * 10 + (*c->at++ - '0');
@@ -153,7 +192,7 @@ static lk_rc parse_field(cursor *c, lk_bytes name, struct ArrowSchema *out, lk_e
 static lk_rc parse_unit(cursor *c, lk_unit first, lk_unit last, lk_unit *out, lk_err *err)
 {
     const char *before = c->at;
-    lk_bytes word = read_word(c);
+    lk_bytes    word = read_word(c);
     for (lk_unit unit = first; unit <= last; unit++) {
         if (lk_bytes_equal(word, lk_bytes_of(unit_names[unit]))) {
             *out = unit;
@@ -161,8 +200,11 @@ static lk_rc parse_unit(cursor *c, lk_unit first, lk_unit last, lk_unit *out, lk
         }
     }
     c->at = before;
-    return expected(c, first == LK_UNIT_SECOND && last == LK_UNIT_NANO ? "s, ms, us or ns"
-            : first == LK_UNIT_SECOND ? "s or ms" : "us or ns", err);
+    return expected(c,
+        first == LK_UNIT_SECOND && last == LK_UNIT_NANO ? "s, ms, us or ns"
+        : first == LK_UNIT_SECOND                       ? "s or ms"
+                                                        : "us or ns",
+        err);
 }
 
 /* name[unit] for the times without a zone. */
@@ -170,7 +212,7 @@ static lk_rc parse_time(
     cursor *c, const char *prefix, lk_unit first, lk_unit last, struct ArrowSchema *out, lk_err *err)
 {
     lk_unit unit = LK_UNIT_SECOND;
-    lk_rc rc = expect(c, '[', err);
+    lk_rc   rc = expect(c, '[', err);
     if (rc == LK_OK) {
         rc = parse_unit(c, first, last, &unit, err);
     }
@@ -186,9 +228,9 @@ static lk_rc parse_time(
 
 static lk_rc parse_timestamp(cursor *c, struct ArrowSchema *out, lk_err *err)
 {
-    lk_unit unit = LK_UNIT_MICRO;
+    lk_unit  unit = LK_UNIT_MICRO;
     lk_bytes zone = {0};
-    lk_rc rc = expect(c, '[', err);
+    lk_rc    rc = expect(c, '[', err);
     if (rc == LK_OK) {
         rc = parse_unit(c, LK_UNIT_SECOND, LK_UNIT_NANO, &unit, err);
     }
@@ -214,8 +256,8 @@ static lk_rc parse_timestamp(cursor *c, struct ArrowSchema *out, lk_err *err)
 
 static lk_rc parse_decimal(cursor *c, int bits, struct ArrowSchema *out, lk_err *err)
 {
-    int precision = 0, scale = 0;
-    lk_rc rc = expect(c, '(', err);
+    int         precision = 0, scale = 0;
+    lk_rc       rc = expect(c, '(', err);
     const char *numbers = c->at;
     if (rc == LK_OK) {
         rc = read_integer(c, &precision, err);
@@ -230,14 +272,18 @@ static lk_rc parse_decimal(cursor *c, int bits, struct ArrowSchema *out, lk_err 
         rc = expect(c, ')', err);
     }
     if (rc == LK_OK) {
-        char format[48];
+        char    format[48];
         lk_type type;
         snprintf(format, sizeof format, bits == 128 ? "d:%d,%d" : "d:%d,%d,%d", precision, scale, bits);
         set_format(out, format);
         if (!lk_type_of(out, &type)) {
             c->at = numbers;
-            return expected(c, bits == 256 ? "a precision of 1 to 76" : bits == 128 ? "a precision of 1 to 38"
-                    : bits == 64 ? "a precision of 1 to 18" : "a precision of 1 to 9", err);
+            return expected(c,
+                bits == 256   ? "a precision of 1 to 76"
+                : bits == 128 ? "a precision of 1 to 38"
+                : bits == 64  ? "a precision of 1 to 18"
+                              : "a precision of 1 to 9",
+                err);
         }
     }
     return rc;
@@ -246,8 +292,8 @@ static lk_rc parse_decimal(cursor *c, int bits, struct ArrowSchema *out, lk_err 
 /* (N) as the number of a fixed-size type. */
 static lk_rc parse_size(cursor *c, const char *prefix, struct ArrowSchema *out, lk_err *err)
 {
-    int size = 0;
-    lk_rc rc = expect(c, '(', err);
+    int         size = 0;
+    lk_rc       rc = expect(c, '(', err);
     const char *number = c->at;
     if (rc == LK_OK) {
         rc = read_integer(c, &size, err);
@@ -308,7 +354,7 @@ static lk_rc parse_map(cursor *c, struct ArrowSchema *out, lk_err *err)
 static lk_rc parse_member(cursor *c, struct ArrowSchema *out, lk_err *err)
 {
     lk_buf name = {0};
-    lk_rc rc = read_name(c, &name, err);
+    lk_rc  rc = read_name(c, &name, err);
     if (rc == LK_OK) {
         rc = expect(c, ':', err);
     }
@@ -322,8 +368,8 @@ static lk_rc parse_member(cursor *c, struct ArrowSchema *out, lk_err *err)
 static lk_rc parse_struct(cursor *c, struct ArrowSchema *out, lk_err *err)
 {
     struct ArrowSchema *members = NULL;
-    size_t count = 0, room = 0;
-    lk_rc rc = expect(c, '<', err);
+    size_t              count = 0, room = 0;
+    lk_rc               rc = expect(c, '<', err);
     do {
         if (rc == LK_OK && count == room) {
             room = room == 0 ? 8 : room * 2;
@@ -357,9 +403,9 @@ static lk_rc parse_struct(cursor *c, struct ArrowSchema *out, lk_err *err)
 static lk_rc parse_dictionary(cursor *c, struct ArrowSchema *out, lk_err *err)
 {
     struct ArrowSchema index = {0};
-    lk_type type;
-    lk_rc rc = expect(c, '<', err);
-    const char *at = c->at;
+    lk_type            type;
+    lk_rc              rc = expect(c, '<', err);
+    const char        *at = c->at;
     if (rc == LK_OK) {
         rc = parse_field(c, LK_LITERAL(""), &index, err);
     }
@@ -385,7 +431,10 @@ static lk_rc parse_dictionary(cursor *c, struct ArrowSchema *out, lk_err *err)
 
 static lk_rc parse_parameters(cursor *c, lk_bytes word, struct ArrowSchema *out, lk_err *err)
 {
-    static const struct { const char *name; int bits; } decimals[] = {
+    static const struct {
+        const char *name;
+        int         bits;
+    } decimals[] = {
         {"decimal", 128}, {"decimal32", 32}, {"decimal64", 64}, {"decimal128", 128}, {"decimal256", 256}};
     for (size_t i = 0; i < 5; i++) {
         if (lk_bytes_equal(word, lk_bytes_of(decimals[i].name))) {
@@ -452,7 +501,8 @@ static lk_rc parse_field(cursor *c, lk_bytes name, struct ArrowSchema *out, lk_e
     ArrowSchemaInit(out);
     set_name(out, name);
     out->flags = 0;
-    lk_rc rc = ++c->depth > LK_SCHEMA_DEPTH_MAX ? expected(c, "less nesting", err) : parse_type(c, name, out, err);
+    lk_rc rc =
+        ++c->depth > LK_SCHEMA_DEPTH_MAX ? expected(c, "less nesting", err) : parse_type(c, name, out, err);
     c->depth--;
     if (rc != LK_OK) {
         lk_schema_release(out);

@@ -6,7 +6,7 @@ static const uint64_t HIGH_BITS = 0x8080808080808080ULL;
 bool lk_ascii_only(const void *data, size_t size)
 {
     const uint8_t *at = data;
-    uint64_t seen = 0;
+    uint64_t       seen = 0;
     for (; size >= 8; at += 8, size -= 8) {
         seen |= lk_load_u64(at);
     }

@@ -11,7 +11,7 @@
 
 static lk_rc bad(lk_err *err, const struct ArrowSchema *schema, const char *what, int64_t row)
 {
-    lk_rc rc = lk_fail(err, LK_E_INVALID_IPC, "%s", what);
+    lk_rc       rc = lk_fail(err, LK_E_INVALID_IPC, "%s", what);
     const char *name = schema->name == NULL || schema->name[0] == '\0' ? "(unnamed)" : schema->name;
     if (row < 0) {
         return lk_detail(err, "column '%.100s': %s", name, what), rc;
@@ -86,7 +86,7 @@ static lk_rc check_each_text(
 static lk_rc check_text(
     const struct ArrowSchema *schema, const struct ArrowArray *array, bool wide, int64_t end, lk_err *err)
 {
-    int64_t start = offset_at(array->buffers[1], wide, array->offset);
+    int64_t        start = offset_at(array->buffers[1], wide, array->offset);
     const uint8_t *data = array->buffers[2];
     if (end == start || lk_ascii_only(data + start, (size_t)(end - start))) {
         return LK_OK;
@@ -101,9 +101,9 @@ static lk_rc check_text(
 static lk_rc check_bytes(
     const struct ArrowSchema *schema, const lk_type *type, const struct ArrowArray *array, lk_err *err)
 {
-    bool wide = type->layout == LK_LAYOUT_BYTES64;
+    bool    wide = type->layout == LK_LAYOUT_BYTES64;
     int64_t end = 0;
-    lk_rc rc = check_offsets(schema, array, wide, &end, err);
+    lk_rc   rc = check_offsets(schema, array, wide, &end, err);
     if (rc != LK_OK || array->length == 0) {
         return rc;
     }
@@ -137,7 +137,7 @@ static lk_rc check_indices(
     if (array->dictionary == NULL || array->dictionary->release == NULL) {
         return bad(err, schema, "the dictionary is missing", -1);
     }
-    uint64_t values = (uint64_t)array->dictionary->length;
+    uint64_t       values = (uint64_t)array->dictionary->length;
     const uint8_t *validity = lk_array_validity(array);
     for (int64_t row = 0; row < array->length; row++) {
         int64_t at = array->offset + row;
@@ -163,7 +163,7 @@ static lk_rc check_nested(
     const struct ArrowSchema *schema, const lk_type *type, const struct ArrowArray *array, lk_err *err)
 {
     int64_t end = array->offset + array->length, needed = end;
-    lk_rc rc = LK_OK;
+    lk_rc   rc = LK_OK;
     if (type->layout == LK_LAYOUT_FIXED_LIST) {
         if (__builtin_mul_overflow(end, type->list_size, &needed)) {
             return bad(err, schema, "length is out of range", -1);
@@ -187,8 +187,9 @@ static lk_rc check_shape(
     if (array->release == NULL) {
         return bad(err, schema, "the array is missing", -1);
     }
-    if (array->length < 0 || array->offset < 0 || __builtin_add_overflow(array->length, array->offset, &end) ||
-        end == INT64_MAX || array->null_count < -1 || array->null_count > array->length) {
+    if (array->length < 0 || array->offset < 0 ||
+        __builtin_add_overflow(array->length, array->offset, &end) || end == INT64_MAX ||
+        array->null_count < -1 || array->null_count > array->length) {
         return bad(err, schema, "length, offset or null count is out of range", -1);
     }
     if (array->n_buffers != lk_layout_buffers(type->layout) || array->n_children != children) {
@@ -212,7 +213,8 @@ lk_rc lk_array_validate(const struct ArrowSchema *schema, const struct ArrowArra
         return LK_OK;
     case LK_LAYOUT_BITS:
     case LK_LAYOUT_FIXED:
-        if (array->length > 0 && array->buffers[1] == NULL && (type.layout == LK_LAYOUT_BITS || type.width > 0)) {
+        if (array->length > 0 && array->buffers[1] == NULL &&
+            (type.layout == LK_LAYOUT_BITS || type.width > 0)) {
             return bad(err, schema, "values are missing", -1);
         }
         return type.dictionary ? check_indices(schema, &type, array, err) : LK_OK;

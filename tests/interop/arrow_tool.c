@@ -11,13 +11,13 @@
 #include <stdlib.h>
 
 typedef struct tool {
-    lk_batches          *in;
-    struct ArrowSchema   schema; /* of OUT */
-    lk_ipc_writer       *out;
-    const char *const   *arguments;
-    int                  argument_count;
-    int64_t              row; /* rows read so far */
-    lk_err               err;
+    lk_batches        *in;
+    struct ArrowSchema schema; /* of OUT */
+    lk_ipc_writer     *out;
+    const char *const *arguments;
+    int                argument_count;
+    int64_t            row; /* rows read so far */
+    lk_err             err;
 } tool;
 
 struct file_sink {
@@ -48,7 +48,7 @@ typedef lk_rc (*deed)(tool *t, struct ArrowArray *batch, struct ArrowArray *out)
 
 static lk_rc slice(tool *t, struct ArrowArray *batch, struct ArrowArray *out)
 {
-    int64_t skip = number(t, 0, 0), drop = number(t, 1, 0), length = batch->length - skip - drop;
+    int64_t          skip = number(t, 0, 0), drop = number(t, 1, 0), length = batch->length - skip - drop;
     lk_shared_array *shared = lk_array_share(batch);
     if (length >= 0 && number(t, 2, 0) == 0) {
         lk_shared_array_slice(shared, skip, length, out);
@@ -64,7 +64,7 @@ static lk_rc slice(tool *t, struct ArrowArray *batch, struct ArrowArray *out)
 static lk_rc filter(tool *t, struct ArrowArray *batch, struct ArrowArray *out)
 {
     uint8_t *selection = malloc((size_t)batch->length + 1);
-    int64_t count = 0;
+    int64_t  count = 0;
     for (int64_t i = 0; i < batch->length; i++) {
         selection[i] = keep(t, t->row + i);
         count += selection[i];
@@ -82,10 +82,10 @@ static lk_rc take(tool *t, struct ArrowArray *batch, struct ArrowArray *out)
         indices[i] = i % 7 == 6 ? -1 : batch->length - 1 - i;
     }
     struct ArrowArray columns[64] = {0};
-    lk_rc rc = LK_OK;
+    lk_rc             rc = LK_OK;
     for (int64_t i = 0; rc == LK_OK && i < batch->n_children && i < 64; i++) {
         struct ArrowArray column;
-        lk_shared_array *shared = NULL;
+        lk_shared_array  *shared = NULL;
         lk_array_move(batch->children[i], &column);
         shared = lk_array_share(&column);
         rc = lk_array_take(t->in->schema.children[i], lk_shared_array_get(shared), indices, batch->length,
@@ -107,7 +107,7 @@ static lk_rc plain(tool *t, struct ArrowArray *batch, struct ArrowArray *out)
 static lk_rc cast(tool *t, struct ArrowArray *batch, struct ArrowArray *out)
 {
     lk_shared_array *shared = lk_array_share(batch);
-    lk_rc rc = lk_batch_cast(&t->in->schema, shared, &t->schema, t->row, out, &t->err);
+    lk_rc            rc = lk_batch_cast(&t->in->schema, shared, &t->schema, t->row, out, &t->err);
     lk_shared_array_unref(shared);
     return rc;
 }
@@ -129,7 +129,7 @@ static lk_bytes word(void)
 
 static lk_value value_of(lk_bytes text, lk_arena *arena)
 {
-    lk_value value = {0};
+    lk_value    value = {0};
     const char *digits = lk_arena_text(arena, (lk_bytes){text.data + 2, text.size - 2});
     switch (text.data[0]) {
     case 'i':
@@ -151,7 +151,7 @@ static lk_value value_of(lk_bytes text, lk_arena *arena)
         break;
     default: {
         size_t size = (text.size - 2) / 2;
-        char *bytes = lk_arena_take(arena, size + 1);
+        char  *bytes = lk_arena_take(arena, size + 1);
         for (size_t i = 0; i < size; i++) {
             char two[3] = {digits[2 * i], digits[2 * i + 1], '\0'};
             bytes[i] = (char)strtol(two, NULL, 16);
@@ -166,20 +166,21 @@ static lk_value value_of(lk_bytes text, lk_arena *arena)
 static const lk_predicate *predicate_of(lk_arena *arena)
 {
     static const char *const names[] = {"=", "!=", "<", "<=", ">", ">="};
-    lk_predicate *p = lk_arena_take(arena, sizeof *p);
+    lk_predicate            *p = lk_arena_take(arena, sizeof *p);
     cursor += strspn(cursor, " (");
-    lk_bytes name = word();
-    lk_value *values = lk_arena_take(arena, 64 * sizeof *values);
+    lk_bytes             name = word();
+    lk_value            *values = lk_arena_take(arena, 64 * sizeof *values);
     const lk_predicate **children = lk_arena_take(arena, 64 * sizeof *children);
     p->values = values;
     p->children = children;
-    p->kind = lk_bytes_equal(name, LK_LITERAL("and")) ? LK_PREDICATE_AND
-        : lk_bytes_equal(name, LK_LITERAL("or")) ? LK_PREDICATE_OR
-        : lk_bytes_equal(name, LK_LITERAL("not")) ? LK_PREDICATE_NOT
-        : lk_bytes_equal(name, LK_LITERAL("null")) ? LK_PREDICATE_IS_NULL
-        : lk_bytes_equal(name, LK_LITERAL("valid")) ? LK_PREDICATE_IS_NOT_NULL
-        : lk_bytes_equal(name, LK_LITERAL("in")) ? LK_PREDICATE_IN
-        : lk_bytes_equal(name, LK_LITERAL("prefix")) ? LK_PREDICATE_PREFIX : LK_PREDICATE_COMPARE;
+    p->kind = lk_bytes_equal(name, LK_LITERAL("and"))      ? LK_PREDICATE_AND
+              : lk_bytes_equal(name, LK_LITERAL("or"))     ? LK_PREDICATE_OR
+              : lk_bytes_equal(name, LK_LITERAL("not"))    ? LK_PREDICATE_NOT
+              : lk_bytes_equal(name, LK_LITERAL("null"))   ? LK_PREDICATE_IS_NULL
+              : lk_bytes_equal(name, LK_LITERAL("valid"))  ? LK_PREDICATE_IS_NOT_NULL
+              : lk_bytes_equal(name, LK_LITERAL("in"))     ? LK_PREDICATE_IN
+              : lk_bytes_equal(name, LK_LITERAL("prefix")) ? LK_PREDICATE_PREFIX
+                                                           : LK_PREDICATE_COMPARE;
     for (int i = 0; i < 6; i++) {
         if (lk_bytes_equal(name, lk_bytes_of(names[i]))) {
             p->compare = (lk_compare)i;
@@ -202,21 +203,21 @@ static const lk_predicate *predicate_of(lk_arena *arena)
 /* PREDICATE [SKIP]: over the batch without its first SKIP rows, as a slice that keeps its offset. */
 static lk_rc where(tool *t, struct ArrowArray *whole, struct ArrowArray *out)
 {
-    lk_arena arena = {0};
+    lk_arena          arena = {0};
     struct ArrowArray slice_of_it, *batch = &slice_of_it;
-    int64_t skip = number(t, 1, 0) > whole->length ? whole->length : number(t, 1, 0);
-    lk_shared_array *shared = lk_array_share(whole);
+    int64_t           skip = number(t, 1, 0) > whole->length ? whole->length : number(t, 1, 0);
+    lk_shared_array  *shared = lk_array_share(whole);
     lk_shared_array_slice(shared, skip, lk_shared_array_get(shared)->length - skip, batch);
     lk_shared_array_unref(shared);
     cursor = t->arguments[0];
     const lk_predicate *predicate = predicate_of(&arena);
-    size_t columns[64];
+    size_t              columns[64];
     for (size_t i = 0; i < 64; i++) {
         columns[i] = i;
     }
     uint8_t *selection = malloc((size_t)batch->length + 1);
-    lk_rc rc = lk_predicate_evaluate(
-        predicate, &t->in->schema, batch, columns, (size_t)batch->n_children, selection, &t->err);
+    lk_rc    rc = lk_predicate_evaluate(
+           predicate, &t->in->schema, batch, columns, (size_t)batch->n_children, selection, &t->err);
     int64_t count = 0;
     for (int64_t i = 0; rc == LK_OK && i < batch->length; i++) {
         count += selection[i];
@@ -235,7 +236,7 @@ static lk_rc where(tool *t, struct ArrowArray *whole, struct ArrowArray *out)
 static lk_rc put(tool *t, struct ArrowArray *batch)
 {
     lk_shared_array *shared = lk_array_share(batch);
-    lk_rc rc = lk_ipc_writer_write(t->out, shared, &t->err);
+    lk_rc            rc = lk_ipc_writer_write(t->out, shared, &t->err);
     lk_shared_array_unref(shared);
     return rc;
 }
@@ -266,8 +267,8 @@ static lk_rc each(tool *t, deed act)
 static lk_rc concat(tool *t)
 {
     struct ArrowArray batches[256], *pointers[256], joined = {0};
-    size_t count = 0;
-    lk_rc rc = LK_OK;
+    size_t            count = 0;
+    lk_rc             rc = LK_OK;
     for (; rc == LK_OK && count < 256; count++) {
         rc = lk_batches_next(t->in, &batches[count], &t->err);
         pointers[count] = &batches[count];
@@ -294,8 +295,8 @@ static lk_rc out_schema(tool *t, deed act)
         return lk_schema_copy(&t->in->schema, &t->schema, &t->err);
     }
     struct ArrowSchema columns[64];
-    size_t count = 0;
-    lk_rc rc = LK_OK;
+    size_t             count = 0;
+    lk_rc              rc = LK_OK;
     for (; rc == LK_OK && (int)count < t->argument_count; count++) {
         rc = lk_column_parse(lk_bytes_of(t->arguments[count]), &columns[count], &t->err);
     }
@@ -305,11 +306,13 @@ static lk_rc out_schema(tool *t, deed act)
 
 static lk_rc run(tool *t, const char *verb, const char *in, lk_ipc_container container, lk_ipc_sink *sink)
 {
-    static const struct { const char *verb; deed act; } deeds[] = {
-        {"slice", slice}, {"filter", filter}, {"take", take}, {"plain", plain}, {"cast", cast},
+    static const struct {
+        const char *verb;
+        deed        act;
+    } deeds[] = {{"slice", slice}, {"filter", filter}, {"take", take}, {"plain", plain}, {"cast", cast},
         {"where", where}, {"concat", NULL}};
     lk_ipc_source *source = NULL;
-    deed act = NULL;
+    deed           act = NULL;
     for (size_t i = 0; i < sizeof deeds / sizeof deeds[0]; i++) {
         act = strcmp(verb, deeds[i].verb) == 0 ? deeds[i].act : act;
     }
@@ -332,13 +335,14 @@ static lk_rc run(tool *t, const char *verb, const char *in, lk_ipc_container con
 int main(int count, char **arguments)
 {
     if (count < 5) {
-        fprintf(stderr, "usage: arrow_tool slice|filter|take|plain|cast|where|concat IN OUT stream|file [ARGUMENT...]\n");
+        fprintf(stderr,
+            "usage: arrow_tool slice|filter|take|plain|cast|where|concat IN OUT stream|file [ARGUMENT...]\n");
         return 2;
     }
     struct file_sink sink = {{file_write}, fopen(arguments[3], "wb")};
-    tool t = {.arguments = (const char *const *)arguments + 5, .argument_count = count - 5};
+    tool             t = {.arguments = (const char *const *)arguments + 5, .argument_count = count - 5};
     lk_ipc_container container = strcmp(arguments[4], "file") == 0 ? LK_IPC_FILE : LK_IPC_STREAM;
-    lk_rc rc = run(&t, arguments[1], arguments[2], container, &sink.base);
+    lk_rc            rc = run(&t, arguments[1], arguments[2], container, &sink.base);
     if (rc != LK_OK) {
         char text[512];
         fprintf(stderr, "%s: %s\n", lk_rc_name(rc), lk_err_message(&t.err, text, sizeof text));
