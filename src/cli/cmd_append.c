@@ -74,7 +74,10 @@ static lk_rc append_to(lk_cli *cli, const lk_remote_args *where, job *j, lk_err 
     lk_remote remote = {0};
     lk_registration table = {0};
     struct ArrowSchema schema = {0};
-    lk_rc rc = lk_table_ref_parse(lk_bytes_of(j->name), &j->ingest.table, err);
+    lk_rc rc = lk_source_check(j->path, err);
+    if (rc == LK_OK) {
+        rc = lk_table_ref_parse(lk_bytes_of(j->name), &j->ingest.table, err);
+    }
     if (rc == LK_OK) {
         rc = lk_remote_open(&remote, cli, where, err);
     }

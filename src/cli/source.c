@@ -42,6 +42,12 @@ static lk_rc kind_of(lk_bytes path, lk_sql_file_kind *out, lk_err *err)
     return LK_OK;
 }
 
+lk_rc lk_source_check(const char *path, lk_err *err)
+{
+    lk_sql_file_kind kind = LK_SQL_FILE_PARQUET;
+    return is_arrow(lk_bytes_of(path)) ? LK_OK : kind_of(lk_bytes_of(path), &kind, err);
+}
+
 lk_rc lk_source_open(const char *path, const lk_source_options *options, lk_batches **out, lk_err *err)
 {
     lk_sql_file_kind kind = LK_SQL_FILE_PARQUET;

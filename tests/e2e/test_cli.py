@@ -100,7 +100,7 @@ def filled(server):
 
 
 def test_output_formats(filled):
-    query = "SELECT id, name, x, at FROM out.t ORDER BY id"
+    query = 'SELECT id, name, x, "at" FROM out.t ORDER BY id'
     rows = json.loads(filled.run("sql", "--format", "json", query).stdout)
     assert rows[0] == {"id": 1, "name": "a", "x": 0.5, "at": "1970-01-01T00:00:00Z"}
     assert rows[1]["name"] is None and rows[2]["x"] == -1e300
