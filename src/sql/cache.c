@@ -74,7 +74,7 @@ static void drop(lk_sql_cache *cache, entry *e)
 
 lk_sql_statement *lk_sql_cache_find(lk_sql_cache *cache, lk_bytes text)
 {
-    uint64_t hash = hash_of(text);
+    uint64_t          hash = hash_of(text);
     lk_sql_statement *statement = NULL;
     lk_mutex_lock(&cache->mutex);
     entry *e = find(cache, text, hash);

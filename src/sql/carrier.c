@@ -12,8 +12,9 @@ static bool starts(const char *format, const char *prefix)
 
 static lk_rc set_format(struct ArrowSchema *field, const char *format, lk_err *err)
 {
-    return ArrowSchemaSetFormat(field, format) == NANOARROW_OK ? LK_OK
-                                                               : lk_fail(err, LK_E_LIMIT, "carrier %s", format);
+    return ArrowSchemaSetFormat(field, format) == NANOARROW_OK
+               ? LK_OK
+               : lk_fail(err, LK_E_LIMIT, "carrier %s", format);
 }
 
 /* -- schemas --------------------------------------------------------------------------------------- */
@@ -30,7 +31,7 @@ static const char *import_format(const char *format)
 static lk_rc to_carrier(struct ArrowSchema *field, lk_err *err)
 {
     const char *format = import_format(field->format);
-    lk_rc rc = format == NULL ? LK_OK : set_format(field, format, err);
+    lk_rc       rc = format == NULL ? LK_OK : set_format(field, format, err);
     if (rc == LK_OK && ArrowSchemaSetMetadata(field, NULL) != NANOARROW_OK) {
         rc = lk_fail(err, LK_E_LIMIT, "carrier metadata");
     }
@@ -110,8 +111,8 @@ static lk_rc cast(
     const struct ArrowSchema *from, const struct ArrowSchema *to, struct ArrowArray *array, lk_err *err)
 {
     struct ArrowArray out = {0};
-    lk_shared_array *shared = lk_array_share(array);
-    lk_rc rc = lk_array_cast(from, shared, to, 0, &out, err);
+    lk_shared_array  *shared = lk_array_share(array);
+    lk_rc             rc = lk_array_cast(from, shared, to, 0, &out, err);
     lk_shared_array_unref(shared);
     if (rc == LK_OK) {
         lk_array_move(&out, array);
@@ -119,14 +120,14 @@ static lk_rc cast(
     return rc;
 }
 
-lk_rc lk_carrier_import(const struct ArrowSchema *field, const struct ArrowSchema *carrier,
-    struct ArrowArray *array, lk_err *err)
+lk_rc lk_carrier_import(
+    const struct ArrowSchema *field, const struct ArrowSchema *carrier, struct ArrowArray *array, lk_err *err)
 {
     if (!has_format(field, "e")) {
         return LK_OK; /* every other carrier has the same buffers */
     }
     struct ArrowSchema from = {0};
-    lk_rc rc = lk_schema_copy(field, &from, err);
+    lk_rc              rc = lk_schema_copy(field, &from, err);
     if (rc == LK_OK) {
         rc = relabel_durations(&from, err);
     }
@@ -187,7 +188,8 @@ static lk_rc reachable(struct ArrowSchema *field, lk_err *err)
 
 static bool same_buffers(const struct ArrowSchema *a, const struct ArrowSchema *b)
 {
-    bool same = strcmp(a->format, b->format) == 0 || (starts(a->format, "ts") && strncmp(a->format, b->format, 4) == 0);
+    bool same = strcmp(a->format, b->format) == 0 ||
+                (starts(a->format, "ts") && strncmp(a->format, b->format, 4) == 0);
     for (int64_t i = 0; same && i < a->n_children; i++) {
         same = same_buffers(a->children[i], b->children[i]);
     }
@@ -195,10 +197,12 @@ static bool same_buffers(const struct ArrowSchema *a, const struct ArrowSchema *
 }
 
 /* A new array over two buffers, which it takes. */
-static lk_rc fixed_array(struct ArrowBuffer *bits, struct ArrowBuffer *rows, struct ArrowArray *out, lk_err *err)
+static lk_rc fixed_array(
+    struct ArrowBuffer *bits, struct ArrowBuffer *rows, struct ArrowArray *out, lk_err *err)
 {
     if (ArrowArrayInitFromType(out, NANOARROW_TYPE_FIXED_SIZE_BINARY) != NANOARROW_OK ||
-        ArrowArraySetBuffer(out, 0, bits) != NANOARROW_OK || ArrowArraySetBuffer(out, 1, rows) != NANOARROW_OK) {
+        ArrowArraySetBuffer(out, 0, bits) != NANOARROW_OK ||
+        ArrowArraySetBuffer(out, 1, rows) != NANOARROW_OK) {
         return lk_fail(err, LK_E_LIMIT, "fixed-size binary column");
     }
     return LK_OK;
@@ -207,12 +211,12 @@ static lk_rc fixed_array(struct ArrowBuffer *bits, struct ArrowBuffer *rows, str
 /* Binary with offsets -> rows of `width` bytes; nulls become zeros. */
 static lk_rc to_fixed(int32_t width, struct ArrowArray *array, lk_err *err)
 {
-    struct ArrowArray out = {0};
+    struct ArrowArray  out = {0};
     struct ArrowBuffer bits, rows;
-    const uint8_t *validity = array->buffers[0];
-    const int32_t *offsets = array->buffers[1];
-    const char *bytes = array->buffers[2];
-    int64_t size = 0;
+    const uint8_t     *validity = array->buffers[0];
+    const int32_t     *offsets = array->buffers[1];
+    const char        *bytes = array->buffers[2];
+    int64_t            size = 0;
     ArrowBufferInit(&bits);
     ArrowBufferInit(&rows);
     lk_rc rc = LK_OK;
@@ -224,7 +228,7 @@ static lk_rc to_fixed(int32_t width, struct ArrowArray *array, lk_err *err)
     }
     for (int64_t i = 0; rc == LK_OK && i < array->length; i++) {
         int64_t at = array->offset + i;
-        bool valid = lk_bit_or_one(validity, at);
+        bool    valid = lk_bit_or_one(validity, at);
         if (valid && offsets[at + 1] - offsets[at] != width) {
             rc = lk_fail(err, LK_E_INTERNAL, "a blob of another size in a fixed-size column");
         } else if (valid) {
@@ -267,7 +271,7 @@ lk_rc lk_carrier_restore(const struct ArrowSchema *exported, const struct ArrowS
     struct ArrowArray *array, lk_err *err)
 {
     struct ArrowSchema target = {0};
-    lk_rc rc = lk_schema_copy(field, &target, err);
+    lk_rc              rc = lk_schema_copy(field, &target, err);
     if (rc == LK_OK) {
         rc = reachable(&target, err);
     }

@@ -16,23 +16,31 @@ static lk_rc code_of(lk_duck_phase phase, DUCKDB_V2_ERROR code, lk_bytes text)
     bool disk = memmem(text.data, text.size, "max_temp_directory_size", 23) != NULL ||
                 memmem(text.data, text.size, "No space left", 13) != NULL;
     switch ((int)code) {
-    case DUCKDB_V2_ERROR_RUNTIME_INTERRUPT: return LK_E_CANCELLED;
-    case DUCKDB_V2_ERROR_RESOURCE_OUT_OF_MEMORY: return disk ? LK_E_QUERY_SPILL : LK_E_QUERY_MEMORY;
+    case DUCKDB_V2_ERROR_RUNTIME_INTERRUPT:
+        return LK_E_CANCELLED;
+    case DUCKDB_V2_ERROR_RESOURCE_OUT_OF_MEMORY:
+        return disk ? LK_E_QUERY_SPILL : LK_E_QUERY_MEMORY;
     case DUCKDB_V2_ERROR_RUNTIME_INTERNAL:
     case DUCKDB_V2_ERROR_RUNTIME_FATAL:
     case DUCKDB_V2_ERROR_RUNTIME_NULL_POINTER:
-    case DUCKDB_V2_ERROR_API: return LK_E_INTERNAL;
+    case DUCKDB_V2_ERROR_API:
+        return LK_E_INTERNAL;
     case DUCKDB_V2_ERROR_QUERY_PARSER:
-    case DUCKDB_V2_ERROR_QUERY_SYNTAX: return LK_E_INVALID_SQL;
+    case DUCKDB_V2_ERROR_QUERY_SYNTAX:
+        return LK_E_INVALID_SQL;
     case DUCKDB_V2_ERROR_TYPE_CONVERSION:
     case DUCKDB_V2_ERROR_TYPE_DIVIDE_BY_ZERO:
-    case DUCKDB_V2_ERROR_INPUT_OUT_OF_RANGE: return LK_E_EXECUTION;
-    default: break;
+    case DUCKDB_V2_ERROR_INPUT_OUT_OF_RANGE:
+        return LK_E_EXECUTION;
+    default:
+        break;
     }
     if (code >= DUCKDB_V2_ERROR_IO_FILE_NOT_FOUND && code < DUCKDB_V2_ERROR_INPUT_INVALID) {
         return disk ? LK_E_QUERY_SPILL : LK_E_IO;
     }
-    return phase == LK_DUCK_STARTING ? LK_E_INTERNAL : phase == LK_DUCK_PLANNING ? LK_E_PLANNING : LK_E_EXECUTION;
+    return phase == LK_DUCK_STARTING   ? LK_E_INTERNAL
+           : phase == LK_DUCK_PLANNING ? LK_E_PLANNING
+                                       : LK_E_EXECUTION;
 }
 
 /* The first sentence of DuckDB's message; the excerpt of our rewritten text that follows it means nothing to the
@@ -43,22 +51,23 @@ static void add_reason(lk_err *err, lk_rc rc, lk_bytes text)
         return;
     }
     const char *cut = memmem(text.data, text.size, "\n\nLINE ", 7);
-    size_t size = cut == NULL ? text.size : (size_t)(cut - text.data);
-    char shown[LK_ERR_DETAIL_BYTES];
-    size_t used = 0;
+    size_t      size = cut == NULL ? text.size : (size_t)(cut - text.data);
+    char        shown[LK_ERR_DETAIL_BYTES];
+    size_t      used = 0;
     for (size_t i = 0; i < size && used + 1 < sizeof shown; i++) {
         bool blank = (unsigned char)text.data[i] < ' ';
         shown[used++] = blank ? ' ' : text.data[i];
     }
-    while (used > 0 && ((shown[used - 1] & 0xC0) == 0x80 || shown[used - 1] == ' ') && used + 1 == sizeof shown) {
+    while (used > 0 && ((shown[used - 1] & 0xC0) == 0x80 || shown[used - 1] == ' ') &&
+           used + 1 == sizeof shown) {
         used--; /* do not end inside a character */
     }
     shown[used] = '\0';
     (void)lk_detail(err, "%s", shown);
 }
 
-lk_rc lk_duck_fail(
-    lk_err *err, lk_duck_phase phase, DUCKDB_V2_ERROR code, duckdb_v2_error_info_handle *info, const char *doing)
+lk_rc lk_duck_fail(lk_err *err, lk_duck_phase phase, DUCKDB_V2_ERROR code, duckdb_v2_error_info_handle *info,
+    const char *doing)
 {
     duckdb_v2_str text = {0};
     if (*info != NULL) {
@@ -68,9 +77,9 @@ lk_rc lk_duck_fail(
         }
     }
     lk_bytes shown = text.len == 0 ? LK_LITERAL("no reason given") : lk_duck_bytes(text);
-    lk_rc rc = code_of(phase, code, shown);
-    lk_rc failed = lk_fail(err, rc, "%s: [%d] %.*s", doing, (int)code, (int)(shown.size > 300 ? 300 : shown.size),
-        shown.data);
+    lk_rc    rc = code_of(phase, code, shown);
+    lk_rc    failed = lk_fail(
+           err, rc, "%s: [%d] %.*s", doing, (int)code, (int)(shown.size > 300 ? 300 : shown.size), shown.data);
     add_reason(err, rc, shown);
     if (*info != NULL) {
         (void)duckdb_v2_error_info_destroy(info);
@@ -83,7 +92,7 @@ lk_rc lk_duck_fail(
 lk_rc lk_duck_parse(
     duckdb_v2_connection_handle connection, const char *sql, duckdb_v2_sql_statement_handle *out, lk_err *err)
 {
-    duckdb_v2_error_info_handle info = NULL;
+    duckdb_v2_error_info_handle         info = NULL;
     duckdb_v2_statement_iterator_handle iterator = NULL;
     *out = NULL;
     DUCKDB_V2_ERROR code = duckdb_v2_parse_sql(connection, sql, &iterator, &info);
@@ -100,12 +109,12 @@ lk_rc lk_duck_parse(
 static lk_rc run(duckdb_v2_connection_handle connection, const char *sql, lk_err *err)
 {
     duckdb_v2_sql_statement_handle statement = NULL;
-    lk_rc rc = lk_duck_parse(connection, sql, &statement, err);
+    lk_rc                          rc = lk_duck_parse(connection, sql, &statement, err);
     if (rc != LK_OK) {
         return rc;
     }
     duckdb_v2_error_info_handle info = NULL;
-    duckdb_v2_result_handle result = NULL;
+    duckdb_v2_result_handle     result = NULL;
     DUCKDB_V2_ERROR code = duckdb_v2_statement_execute(connection, statement, NULL, NULL, 0, &result, &info);
     for (bool more = code == DUCKDB_V2_ERROR_NONE; more;) {
         duckdb_v2_data_chunk_handle chunk = NULL;
@@ -130,8 +139,8 @@ lk_rc lk_duck_connect(lk_duck *duck, duckdb_v2_connection_handle *out, lk_err *e
 
 static lk_rc create_instance(lk_duck *duck, const lk_duck_options *options, lk_arena *arena, lk_err *err)
 {
-    lk_bytes memory = lk_arena_format(arena, "%" PRIu64 "KiB", options->memory_bytes / 1024);
-    lk_bytes threads = lk_arena_format(arena, "%" PRIu64, options->thread_count);
+    lk_bytes       memory = lk_arena_format(arena, "%" PRIu64 "KiB", options->memory_bytes / 1024);
+    lk_bytes       threads = lk_arena_format(arena, "%" PRIu64, options->thread_count);
     const lk_bytes rows[][2] = {
         {LK_LITERAL("memory_limit"), memory},
         {LK_LITERAL("threads"), threads},
@@ -149,7 +158,7 @@ static lk_rc create_instance(lk_duck *duck, const lk_duck_options *options, lk_a
         values[i] = lk_duck_str(rows[i][1]);
     }
     duckdb_v2_error_info_handle info = NULL;
-    DUCKDB_V2_ERROR code = duckdb_v2_environment_create(&duck->environment, &info);
+    DUCKDB_V2_ERROR             code = duckdb_v2_environment_create(&duck->environment, &info);
     if (code == DUCKDB_V2_ERROR_NONE) {
         code = duckdb_v2_instance_create_with_options(
             duck->environment, names, values, COUNT, &duck->instance, &info);
@@ -158,7 +167,8 @@ static lk_rc create_instance(lk_duck *duck, const lk_duck_options *options, lk_a
         duckdb_v2_str name = lk_duck_str(LK_LITERAL("memory")), path = lk_duck_str(LK_LITERAL(":memory:"));
         code = duckdb_v2_instance_attach(duck->instance, &name, &path, NULL, true, &info);
     }
-    return code == DUCKDB_V2_ERROR_NONE ? LK_OK : lk_duck_fail(err, LK_DUCK_STARTING, code, &info, "start DuckDB");
+    return code == DUCKDB_V2_ERROR_NONE ? LK_OK
+                                        : lk_duck_fail(err, LK_DUCK_STARTING, code, &info, "start DuckDB");
 }
 
 /* The last settings; after the lock nothing can be changed. */
@@ -166,7 +176,8 @@ static lk_rc close_sandbox(
     duckdb_v2_connection_handle connection, const lk_duck_options *options, lk_arena *arena, lk_err *err)
 {
     const lk_bytes settings[] = {
-        lk_arena_format(arena, "SET GLOBAL max_temp_directory_size='%" PRIu64 "KiB'", options->spill_bytes / 1024),
+        lk_arena_format(
+            arena, "SET GLOBAL max_temp_directory_size='%" PRIu64 "KiB'", options->spill_bytes / 1024),
         LK_LITERAL("SET GLOBAL TimeZone='UTC'"),
         LK_LITERAL("SET GLOBAL enable_external_access=false"),
         LK_LITERAL("SET GLOBAL lock_configuration=true"),
@@ -179,13 +190,13 @@ static lk_rc close_sandbox(
 }
 
 lk_rc lk_duck_open(lk_duck **out, const lk_duck_options *options,
-    lk_rc (*register_functions)(duckdb_v2_connection_handle connection, void *context, lk_err *err), void *context,
-    lk_err *err)
+    lk_rc (*register_functions)(duckdb_v2_connection_handle connection, void *context, lk_err *err),
+    void *context, lk_err *err)
 {
     lk_duck *duck = calloc(1, sizeof *duck);
     LK_ASSERT(duck != NULL);
     lk_mutex_init(&duck->mutex, LK_RANK_SQL);
-    lk_arena arena = {0};
+    lk_arena                    arena = {0};
     duckdb_v2_connection_handle connection = NULL;
 
     lk_rc rc = create_instance(duck, options, &arena, err);
@@ -239,7 +250,7 @@ static lk_rc prepare(duckdb_v2_connection_handle connection, const char *sql,
     duckdb_v2_prepared_statement_handle *out, lk_err *err)
 {
     duckdb_v2_sql_statement_handle statement = NULL;
-    lk_rc rc = lk_duck_parse(connection, sql, &statement, err);
+    lk_rc                          rc = lk_duck_parse(connection, sql, &statement, err);
     if (rc != LK_OK) {
         return rc;
     }
@@ -269,7 +280,8 @@ static lk_rc take_parser(lk_duck *duck, lk_duck_parser *out, lk_err *err)
             &out->serialize, err);
     }
     if (rc == LK_OK) {
-        rc = prepare(out->connection, "SELECT json_deserialize_sql($1::JSON)::VARCHAR", &out->deserialize, err);
+        rc = prepare(
+            out->connection, "SELECT json_deserialize_sql($1::JSON)::VARCHAR", &out->deserialize, err);
     }
     if (rc != LK_OK) {
         close_parser(out);
@@ -291,13 +303,14 @@ static void give_parser(lk_duck *duck, lk_duck_parser *parser)
 }
 
 /* The one text in the one row of the result. */
-static DUCKDB_V2_ERROR read_text(duckdb_v2_result_handle result, lk_buf *out, duckdb_v2_error_info_handle *info)
+static DUCKDB_V2_ERROR read_text(
+    duckdb_v2_result_handle result, lk_buf *out, duckdb_v2_error_info_handle *info)
 {
     duckdb_v2_data_chunk_handle chunk = NULL;
-    duckdb_v2_vector_handle vector = NULL;
-    duckdb_v2_value_handle value = NULL;
-    duckdb_v2_str text = {0};
-    DUCKDB_V2_ERROR code = duckdb_v2_result_fetch_chunk(result, &chunk, info);
+    duckdb_v2_vector_handle     vector = NULL;
+    duckdb_v2_value_handle      value = NULL;
+    duckdb_v2_str               text = {0};
+    DUCKDB_V2_ERROR             code = duckdb_v2_result_fetch_chunk(result, &chunk, info);
     if (code == DUCKDB_V2_ERROR_NONE) {
         code = duckdb_v2_data_chunk_get_vector(chunk, 0, &vector, info);
     }
@@ -315,15 +328,15 @@ static DUCKDB_V2_ERROR read_text(duckdb_v2_result_handle result, lk_buf *out, du
     return code;
 }
 
-static lk_rc run_prepared(duckdb_v2_connection_handle connection, duckdb_v2_prepared_statement_handle prepared,
-    lk_bytes argument, lk_buf *out, lk_err *err)
+static lk_rc run_prepared(duckdb_v2_connection_handle connection,
+    duckdb_v2_prepared_statement_handle prepared, lk_bytes argument, lk_buf *out, lk_err *err)
 {
     duckdb_v2_error_info_handle info = NULL;
-    duckdb_v2_factory_handle factory = NULL;
-    duckdb_v2_value_handle value = NULL;
-    duckdb_v2_result_handle result = NULL;
-    duckdb_v2_str text = lk_duck_str(argument);
-    DUCKDB_V2_ERROR code = duckdb_v2_connection_get_factory(connection, &factory, &info);
+    duckdb_v2_factory_handle    factory = NULL;
+    duckdb_v2_value_handle      value = NULL;
+    duckdb_v2_result_handle     result = NULL;
+    duckdb_v2_str               text = lk_duck_str(argument);
+    DUCKDB_V2_ERROR             code = duckdb_v2_connection_get_factory(connection, &factory, &info);
     if (code == DUCKDB_V2_ERROR_NONE) {
         code = duckdb_v2_value_create_varchar(factory, &text, &value, &info);
     }
@@ -335,13 +348,14 @@ static lk_rc run_prepared(duckdb_v2_connection_handle connection, duckdb_v2_prep
     }
     (void)duckdb_v2_result_destroy(&result);
     (void)duckdb_v2_value_destroy(&value);
-    return code == DUCKDB_V2_ERROR_NONE ? LK_OK : lk_duck_fail(err, LK_DUCK_PLANNING, code, &info, "statement tree");
+    return code == DUCKDB_V2_ERROR_NONE ? LK_OK
+                                        : lk_duck_fail(err, LK_DUCK_PLANNING, code, &info, "statement tree");
 }
 
 lk_rc lk_duck_serialize(lk_duck *duck, lk_bytes text, lk_buf *out, lk_err *err)
 {
     lk_duck_parser parser = {0};
-    lk_rc rc = take_parser(duck, &parser, err);
+    lk_rc          rc = take_parser(duck, &parser, err);
     if (rc == LK_OK) {
         rc = run_prepared(parser.connection, parser.serialize, text, out, err);
         give_parser(duck, &parser);
@@ -352,7 +366,7 @@ lk_rc lk_duck_serialize(lk_duck *duck, lk_bytes text, lk_buf *out, lk_err *err)
 lk_rc lk_duck_deserialize(lk_duck *duck, lk_bytes tree, lk_buf *out, lk_err *err)
 {
     lk_duck_parser parser = {0};
-    lk_rc rc = take_parser(duck, &parser, err);
+    lk_rc          rc = take_parser(duck, &parser, err);
     if (rc == LK_OK) {
         rc = run_prepared(parser.connection, parser.deserialize, tree, out, err);
         give_parser(duck, &parser);
@@ -364,13 +378,13 @@ lk_rc lk_duck_kinds(lk_duck *duck, const char *text, DUCKDB_V2_STATEMENT_TYPE ki
     bool *parsed, lk_err *err)
 {
     lk_duck_parser parser = {0};
-    lk_rc rc = take_parser(duck, &parser, err);
+    lk_rc          rc = take_parser(duck, &parser, err);
     if (rc != LK_OK) {
         return rc;
     }
-    duckdb_v2_error_info_handle info = NULL;
+    duckdb_v2_error_info_handle         info = NULL;
     duckdb_v2_statement_iterator_handle iterator = NULL;
-    DUCKDB_V2_ERROR code = duckdb_v2_parse_sql(parser.connection, text, &iterator, &info);
+    DUCKDB_V2_ERROR                     code = duckdb_v2_parse_sql(parser.connection, text, &iterator, &info);
     *count = 0;
     for (bool more = true; more && code == DUCKDB_V2_ERROR_NONE && *count < 2;) {
         duckdb_v2_sql_statement_handle statement = NULL;

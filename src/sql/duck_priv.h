@@ -37,9 +37,9 @@ typedef struct lk_duck_options {
 
 /* register_functions runs on a connection before the configuration is locked. */
 LK_MUST_CHECK lk_rc lk_duck_open(lk_duck **out, const lk_duck_options *options,
-    lk_rc (*register_functions)(duckdb_v2_connection_handle connection, void *context, lk_err *err), void *context,
-    lk_err *err);
-void lk_duck_close(lk_duck *duck); /* accepts NULL; no connection may be left */
+    lk_rc (*register_functions)(duckdb_v2_connection_handle connection, void *context, lk_err *err),
+    void *context, lk_err *err);
+void                lk_duck_close(lk_duck *duck); /* accepts NULL; no connection may be left */
 
 LK_MUST_CHECK lk_rc lk_duck_connect(lk_duck *duck, duckdb_v2_connection_handle *out, lk_err *err);
 
@@ -49,8 +49,8 @@ LK_MUST_CHECK lk_rc lk_duck_deserialize(lk_duck *duck, lk_bytes tree, lk_buf *ou
 
 /* The kinds of the statements in a text, for those that are no SELECT; at most 2 are looked at. *parsed is
  * false when the text has a syntax error. */
-LK_MUST_CHECK lk_rc lk_duck_kinds(lk_duck *duck, const char *text, DUCKDB_V2_STATEMENT_TYPE kinds[2], size_t *count,
-    bool *parsed, lk_err *err);
+LK_MUST_CHECK lk_rc lk_duck_kinds(lk_duck *duck, const char *text, DUCKDB_V2_STATEMENT_TYPE kinds[2],
+    size_t *count, bool *parsed, lk_err *err);
 
 LK_MUST_CHECK lk_rc lk_duck_parse(duckdb_v2_connection_handle connection, const char *sql,
     duckdb_v2_sql_statement_handle *out, lk_err *err);
@@ -59,8 +59,8 @@ LK_MUST_CHECK lk_rc lk_duck_parse(duckdb_v2_connection_handle connection, const 
 typedef enum lk_duck_phase { LK_DUCK_STARTING, LK_DUCK_PLANNING, LK_DUCK_RUNNING } lk_duck_phase;
 
 /* Turns DuckDB's error into ours and destroys *info. Returns the code. */
-lk_rc lk_duck_fail(
-    lk_err *err, lk_duck_phase phase, DUCKDB_V2_ERROR code, duckdb_v2_error_info_handle *info, const char *doing);
+lk_rc lk_duck_fail(lk_err *err, lk_duck_phase phase, DUCKDB_V2_ERROR code, duckdb_v2_error_info_handle *info,
+    const char *doing);
 
 static inline duckdb_v2_str lk_duck_str(lk_bytes bytes)
 {

@@ -52,19 +52,19 @@ static bool read_column(translator *t, duckdb_v2_expression_handle e, size_t *ou
 
 /* -- constants ------------------------------------------------------------------------------------- */
 
-#define READ(function, ctype)                                    \
-    do {                                                         \
-        ctype raw = 0;                                           \
+#define READ(function, ctype)                                       \
+    do {                                                            \
+        ctype raw = 0;                                              \
         good = function(value, &raw, NULL) == DUCKDB_V2_ERROR_NONE; \
-        out->as.i64 = (int64_t)raw;                              \
+        out->as.i64 = (int64_t)raw;                                 \
     } while (0)
 
 static bool read_unsigned(const lk_type *type, duckdb_v2_value_handle value, lk_value *out)
 {
-    uint64_t u64 = 0;
-    uint32_t u32 = 0;
-    uint16_t u16 = 0;
-    uint8_t u8 = 0;
+    uint64_t        u64 = 0;
+    uint32_t        u32 = 0;
+    uint16_t        u16 = 0;
+    uint8_t         u8 = 0;
     DUCKDB_V2_ERROR code = DUCKDB_V2_ERROR_NONE;
     out->kind = LK_VALUE_U64;
     if (type->id == LK_TYPE_UINT8) {
@@ -83,26 +83,32 @@ static bool read_unsigned(const lk_type *type, duckdb_v2_value_handle value, lk_
 static bool read_timestamp(const lk_type *type, duckdb_v2_value_handle value, int64_t *out)
 {
     DUCKDB_V2_ERROR code = DUCKDB_V2_ERROR_INPUT_INVALID;
-    bool zoned = type->zone.size > 0;
+    bool            zoned = type->zone.size > 0;
     switch (type->unit) {
-    case LK_UNIT_SECOND: code = zoned ? code : duckdb_v2_value_get_timestamp_sec(value, out, NULL); break;
-    case LK_UNIT_MILLI: code = zoned ? code : duckdb_v2_value_get_timestamp_ms(value, out, NULL); break;
+    case LK_UNIT_SECOND:
+        code = zoned ? code : duckdb_v2_value_get_timestamp_sec(value, out, NULL);
+        break;
+    case LK_UNIT_MILLI:
+        code = zoned ? code : duckdb_v2_value_get_timestamp_ms(value, out, NULL);
+        break;
     case LK_UNIT_MICRO:
-        code = zoned ? duckdb_v2_value_get_timestamp_tz(value, out, NULL) : duckdb_v2_value_get_timestamp(value, out, NULL);
+        code = zoned ? duckdb_v2_value_get_timestamp_tz(value, out, NULL)
+                     : duckdb_v2_value_get_timestamp(value, out, NULL);
         break;
     case LK_UNIT_NANO:
         code = zoned ? duckdb_v2_value_get_timestamp_tz_ns(value, out, NULL)
                      : duckdb_v2_value_get_timestamp_ns(value, out, NULL);
         break;
-    default: break;
+    default:
+        break;
     }
     return code == DUCKDB_V2_ERROR_NONE;
 }
 
 static bool read_bytes(translator *t, const lk_type *type, duckdb_v2_value_handle value, lk_value *out)
 {
-    duckdb_v2_str text = {0};
-    bool utf8 = type->id == LK_TYPE_UTF8 || type->id == LK_TYPE_LARGE_UTF8;
+    duckdb_v2_str   text = {0};
+    bool            utf8 = type->id == LK_TYPE_UTF8 || type->id == LK_TYPE_LARGE_UTF8;
     DUCKDB_V2_ERROR code =
         utf8 ? duckdb_v2_value_get_varchar(value, &text, NULL) : duckdb_v2_value_get_blob(value, &text, NULL);
     out->kind = LK_VALUE_BYTES;
@@ -151,7 +157,8 @@ static bool read_integer(const lk_type *type, duckdb_v2_value_handle value, lk_v
     return good;
 }
 
-static bool read_value(translator *t, const struct ArrowSchema *field, duckdb_v2_value_handle value, lk_value *out)
+static bool read_value(
+    translator *t, const struct ArrowSchema *field, duckdb_v2_value_handle value, lk_value *out)
 {
     lk_type type;
     if (!lk_predicate_supports(field) || !lk_type_of(field, &type) || type.dictionary) {
@@ -168,7 +175,7 @@ static bool read_value(translator *t, const struct ArrowSchema *field, duckdb_v2
     }
     if (type.id == LK_TYPE_DECIMAL128) {
         duckdb_v2_hugeint_t huge = {0};
-        uint8_t width = 0, scale = 0;
+        uint8_t             width = 0, scale = 0;
         bool good = duckdb_v2_value_get_decimal(value, &huge, &width, &scale, NULL) == DUCKDB_V2_ERROR_NONE &&
                     (int32_t)scale == type.scale;
         out->kind = LK_VALUE_DECIMAL128;
@@ -182,7 +189,7 @@ static bool read_value(translator *t, const struct ArrowSchema *field, duckdb_v2
 static DUCKDB_V2_LOGICAL_TYPE_ID result_type(duckdb_v2_expression_handle e)
 {
     duckdb_v2_logical_type_handle type = NULL;
-    DUCKDB_V2_LOGICAL_TYPE_ID id = DUCKDB_V2_LOGICAL_TYPE_ID_INVALID;
+    DUCKDB_V2_LOGICAL_TYPE_ID     id = DUCKDB_V2_LOGICAL_TYPE_ID_INVALID;
     if (duckdb_v2_expression_get_return_type(e, &type, NULL) == DUCKDB_V2_ERROR_NONE) {
         (void)duckdb_v2_logical_type_get_id(type, &id, NULL);
     }
@@ -195,7 +202,7 @@ static bool read_constant(translator *t, size_t column, duckdb_v2_expression_han
     duckdb_v2_expression_handle e, lk_value *out)
 {
     duckdb_v2_value_handle value = NULL;
-    bool null = true;
+    bool                   null = true;
     if (e == NULL || type_of(e) != DUCKDB_V2_EXPRESSION_TYPE_VALUE_CONSTANT ||
         result_type(e) != result_type(column_ref) ||
         duckdb_v2_expression_constant_get_value(e, &value, NULL) != DUCKDB_V2_ERROR_NONE) {
@@ -220,7 +227,7 @@ static lk_predicate *new_node(translator *t, lk_predicate_kind kind, size_t colu
 static const lk_predicate *compare(translator *t, size_t column, lk_compare op, lk_value value)
 {
     lk_predicate *node = new_node(t, LK_PREDICATE_COMPARE, column);
-    lk_value *copy = lk_arena_take(t->arena, sizeof *copy);
+    lk_value     *copy = lk_arena_take(t->arena, sizeof *copy);
     *copy = value;
     node->compare = op;
     node->values = copy;
@@ -228,7 +235,8 @@ static const lk_predicate *compare(translator *t, size_t column, lk_compare op, 
     return node;
 }
 
-static const lk_predicate *group(translator *t, lk_predicate_kind kind, const lk_predicate **children, size_t count)
+static const lk_predicate *group(
+    translator *t, lk_predicate_kind kind, const lk_predicate **children, size_t count)
 {
     lk_predicate *node = new_node(t, kind, 0);
     node->children = children;
@@ -240,7 +248,7 @@ static const lk_predicate *comparison(translator *t, duckdb_v2_expression_handle
 {
     static const lk_compare mirrored[] = {
         [LK_EQ] = LK_EQ, [LK_NE] = LK_NE, [LK_LT] = LK_GT, [LK_LE] = LK_GE, [LK_GT] = LK_LT, [LK_GE] = LK_LE};
-    size_t column = 0;
+    size_t   column = 0;
     lk_value value = {0};
     if (read_column(t, child(e, 0), &column) && read_constant(t, column, child(e, 0), child(e, 1), &value)) {
         return compare(t, column, op, value);
@@ -272,10 +280,11 @@ static const lk_predicate *in_list(translator *t, duckdb_v2_expression_handle e)
 /* Closed on both sides: DuckDB's node hides whether its own bounds are open. */
 static const lk_predicate *between(translator *t, duckdb_v2_expression_handle e, bool *exact)
 {
-    size_t column = 0;
+    size_t   column = 0;
     lk_value lower = {0}, upper = {0};
     *exact = false;
-    if (!read_column(t, child(e, 0), &column) || !read_constant(t, column, child(e, 0), child(e, 1), &lower) ||
+    if (!read_column(t, child(e, 0), &column) ||
+        !read_constant(t, column, child(e, 0), child(e, 1), &lower) ||
         !read_constant(t, column, child(e, 0), child(e, 2), &upper)) {
         return NULL;
     }
@@ -288,10 +297,10 @@ static const lk_predicate *between(translator *t, duckdb_v2_expression_handle e,
 /* An AND may leave out what it cannot translate and is then wider; an OR may not. */
 static const lk_predicate *conjunction(translator *t, duckdb_v2_expression_handle e, bool all, bool *exact)
 {
-    size_t count = child_count(e), kept = 0;
+    size_t               count = child_count(e), kept = 0;
     const lk_predicate **children = lk_arena_take(t->arena, (count + 1) * sizeof *children);
     for (size_t i = 0; i < count; i++) {
-        bool part_exact = true;
+        bool                part_exact = true;
         const lk_predicate *part = translate(t, child(e, i), &part_exact);
         *exact = *exact && part_exact && part != NULL;
         if (part != NULL) {
@@ -305,7 +314,7 @@ static const lk_predicate *conjunction(translator *t, duckdb_v2_expression_handl
 
 static const lk_predicate *negation(translator *t, duckdb_v2_expression_handle e)
 {
-    bool exact = true;
+    bool                 exact = true;
     const lk_predicate **inner = lk_arena_take(t->arena, sizeof *inner);
     inner[0] = translate(t, child(e, 0), &exact);
     return inner[0] == NULL || !exact ? NULL : group(t, LK_PREDICATE_NOT, inner, 1);
@@ -320,15 +329,15 @@ static const lk_predicate *null_test(translator *t, duckdb_v2_expression_handle 
 static const lk_predicate *function(translator *t, duckdb_v2_expression_handle e)
 {
     duckdb_v2_str name = {0};
-    size_t column = 0;
-    lk_value value = {0};
+    size_t        column = 0;
+    lk_value      value = {0};
     if (duckdb_v2_expression_function_get_name(e, &name, NULL) != DUCKDB_V2_ERROR_NONE ||
         !lk_bytes_equal(lk_duck_bytes(name), LK_LITERAL("prefix")) || !read_column(t, child(e, 0), &column) ||
         !read_constant(t, column, child(e, 0), child(e, 1), &value) || value.kind != LK_VALUE_BYTES) {
         return NULL;
     }
     lk_predicate *node = new_node(t, LK_PREDICATE_PREFIX, column);
-    lk_value *copy = lk_arena_take(t->arena, sizeof *copy);
+    lk_value     *copy = lk_arena_take(t->arena, sizeof *copy);
     *copy = value;
     node->values = copy;
     node->value_count = 1;
@@ -337,9 +346,10 @@ static const lk_predicate *function(translator *t, duckdb_v2_expression_handle e
 
 static const lk_predicate *flag(translator *t, duckdb_v2_expression_handle e)
 {
-    size_t column = 0;
+    size_t  column = 0;
     lk_type type;
-    if (!read_column(t, e, &column) || !lk_type_of(t->schema->children[column], &type) || type.id != LK_TYPE_BOOL) {
+    if (!read_column(t, e, &column) || !lk_type_of(t->schema->children[column], &type) ||
+        type.id != LK_TYPE_BOOL) {
         return NULL;
     }
     return compare(t, column, LK_EQ, (lk_value){.kind = LK_VALUE_I64, .as.i64 = 1});
@@ -352,28 +362,45 @@ static const lk_predicate *translate(translator *t, duckdb_v2_expression_handle 
         return NULL;
     }
     switch ((int)type_of(e)) {
-    case DUCKDB_V2_EXPRESSION_TYPE_COMPARE_EQUAL: return comparison(t, e, LK_EQ);
-    case DUCKDB_V2_EXPRESSION_TYPE_COMPARE_NOTEQUAL: return comparison(t, e, LK_NE);
-    case DUCKDB_V2_EXPRESSION_TYPE_COMPARE_LESSTHAN: return comparison(t, e, LK_LT);
-    case DUCKDB_V2_EXPRESSION_TYPE_COMPARE_GREATERTHAN: return comparison(t, e, LK_GT);
-    case DUCKDB_V2_EXPRESSION_TYPE_COMPARE_LESSTHANOREQUALTO: return comparison(t, e, LK_LE);
-    case DUCKDB_V2_EXPRESSION_TYPE_COMPARE_GREATERTHANOREQUALTO: return comparison(t, e, LK_GE);
-    case DUCKDB_V2_EXPRESSION_TYPE_COMPARE_IN: return in_list(t, e);
-    case DUCKDB_V2_EXPRESSION_TYPE_COMPARE_BETWEEN: return between(t, e, exact);
-    case DUCKDB_V2_EXPRESSION_TYPE_CONJUNCTION_AND: return conjunction(t, e, true, exact);
-    case DUCKDB_V2_EXPRESSION_TYPE_CONJUNCTION_OR: return conjunction(t, e, false, exact);
-    case DUCKDB_V2_EXPRESSION_TYPE_OPERATOR_NOT: return negation(t, e);
-    case DUCKDB_V2_EXPRESSION_TYPE_OPERATOR_IS_NULL: return null_test(t, e, LK_PREDICATE_IS_NULL);
-    case DUCKDB_V2_EXPRESSION_TYPE_OPERATOR_IS_NOT_NULL: return null_test(t, e, LK_PREDICATE_IS_NOT_NULL);
-    case DUCKDB_V2_EXPRESSION_TYPE_BOUND_FUNCTION: return function(t, e);
-    case DUCKDB_V2_EXPRESSION_TYPE_BOUND_COLUMN_REF: return flag(t, e);
-    default: return NULL;
+    case DUCKDB_V2_EXPRESSION_TYPE_COMPARE_EQUAL:
+        return comparison(t, e, LK_EQ);
+    case DUCKDB_V2_EXPRESSION_TYPE_COMPARE_NOTEQUAL:
+        return comparison(t, e, LK_NE);
+    case DUCKDB_V2_EXPRESSION_TYPE_COMPARE_LESSTHAN:
+        return comparison(t, e, LK_LT);
+    case DUCKDB_V2_EXPRESSION_TYPE_COMPARE_GREATERTHAN:
+        return comparison(t, e, LK_GT);
+    case DUCKDB_V2_EXPRESSION_TYPE_COMPARE_LESSTHANOREQUALTO:
+        return comparison(t, e, LK_LE);
+    case DUCKDB_V2_EXPRESSION_TYPE_COMPARE_GREATERTHANOREQUALTO:
+        return comparison(t, e, LK_GE);
+    case DUCKDB_V2_EXPRESSION_TYPE_COMPARE_IN:
+        return in_list(t, e);
+    case DUCKDB_V2_EXPRESSION_TYPE_COMPARE_BETWEEN:
+        return between(t, e, exact);
+    case DUCKDB_V2_EXPRESSION_TYPE_CONJUNCTION_AND:
+        return conjunction(t, e, true, exact);
+    case DUCKDB_V2_EXPRESSION_TYPE_CONJUNCTION_OR:
+        return conjunction(t, e, false, exact);
+    case DUCKDB_V2_EXPRESSION_TYPE_OPERATOR_NOT:
+        return negation(t, e);
+    case DUCKDB_V2_EXPRESSION_TYPE_OPERATOR_IS_NULL:
+        return null_test(t, e, LK_PREDICATE_IS_NULL);
+    case DUCKDB_V2_EXPRESSION_TYPE_OPERATOR_IS_NOT_NULL:
+        return null_test(t, e, LK_PREDICATE_IS_NOT_NULL);
+    case DUCKDB_V2_EXPRESSION_TYPE_BOUND_FUNCTION:
+        return function(t, e);
+    case DUCKDB_V2_EXPRESSION_TYPE_BOUND_COLUMN_REF:
+        return flag(t, e);
+    default:
+        return NULL;
     }
 }
 
 /* -- collecting ------------------------------------------------------------------------------------ */
 
-static void push(lk_arena *arena, const lk_predicate ***list, size_t *count, size_t *room, const lk_predicate *node)
+static void push(
+    lk_arena *arena, const lk_predicate ***list, size_t *count, size_t *room, const lk_predicate *node)
 {
     if (*count == *room) {
         *room = *room == 0 ? 8 : *room * 2;
@@ -390,12 +417,12 @@ void lk_scan_filters_offer(lk_scan_filters *filters, const struct ArrowSchema *s
     duckdb_v2_table_function_filter_pushdown_info_handle info)
 {
     translator t = {&filters->arena, schema, info};
-    idx_t count = 0;
+    idx_t      count = 0;
     (void)duckdb_v2_table_function_filter_pushdown_get_filter_count(info, &count, NULL);
     filters->wider_count = 0; /* what was not accepted is offered again */
     for (idx_t i = 0; i < count; i++) {
         duckdb_v2_expression_handle e = NULL;
-        bool exact = true;
+        bool                        exact = true;
         (void)duckdb_v2_table_function_filter_pushdown_get_filter(info, i, &e, NULL);
         const lk_predicate *node = translate(&t, e, &exact);
         if (node == NULL) {
@@ -423,7 +450,8 @@ const lk_predicate *lk_scan_filters_all(lk_scan_filters *filters)
         memcpy(all->children, filters->exact, filters->exact_count * sizeof *all->children);
     }
     if (filters->wider_count > 0) {
-        memcpy(all->children + filters->exact_count, filters->wider, filters->wider_count * sizeof *all->children);
+        memcpy(all->children + filters->exact_count, filters->wider,
+            filters->wider_count * sizeof *all->children);
     }
     return all;
 }

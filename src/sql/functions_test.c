@@ -9,34 +9,88 @@
 #include "sql/duck_priv.h"
 #include "sql/run_priv.h"
 
+#include <cmocka.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <unistd.h>
-#include <cmocka.h>
 
 /* Looked at and left out: they read settings, catalogs, sessions or clocks of the process, change state, block, take
  * apart serialised or internal forms, or mean nothing here. */
 static const char *const reviewed[] = {
-    "IS DISTINCT FROM", "IS NOT DISTINCT FROM", "__between", "__cast", "binom", "bitstring_byte_comparable",
-    "can_cast_implicitly", "cast_to_type", "col_description", "combine", "combine_aggr", "constant_or_null",
-    "create_sort_key", "current_catalog", "current_connection_id", "current_database", "current_query",
-    "current_query_id", "current_role", "current_schema", "current_schemas", "current_setting",
-    "current_transaction_id", "current_user", "currval", "finalize", "format_pg_type", "format_type",
-    "generate_subscripts", "get_block_size", "get_type", "getvariable", "hive_partition_component",
-    "icu_sort_key", "in_search_path", "index_key", "invoke", "is_histogram_other_bin",
-    "json_deserialize_sql", "json_serialize_plan", "json_serialize_sql", "make_type", "map_to_pg_oid",
-    "nextval", "obj_description", "parse_duckdb_log_message", "remap_struct", "replace_type",
-    "reservoir_quantile", "session_user", "setseed", "setval", "shobj_description", "sleep_ms", "stats",
-    "switch", "timetz_byte_comparable", "to_aggregate_state", "txid_current", "unpivot_list", "user",
-    "variant_comparator", "variant_normalize", "vector_type", "vertex_extract", "write_log",
+    "IS DISTINCT FROM",
+    "IS NOT DISTINCT FROM",
+    "__between",
+    "__cast",
+    "binom",
+    "bitstring_byte_comparable",
+    "can_cast_implicitly",
+    "cast_to_type",
+    "col_description",
+    "combine",
+    "combine_aggr",
+    "constant_or_null",
+    "create_sort_key",
+    "current_catalog",
+    "current_connection_id",
+    "current_database",
+    "current_query",
+    "current_query_id",
+    "current_role",
+    "current_schema",
+    "current_schemas",
+    "current_setting",
+    "current_transaction_id",
+    "current_user",
+    "currval",
+    "finalize",
+    "format_pg_type",
+    "format_type",
+    "generate_subscripts",
+    "get_block_size",
+    "get_type",
+    "getvariable",
+    "hive_partition_component",
+    "icu_sort_key",
+    "in_search_path",
+    "index_key",
+    "invoke",
+    "is_histogram_other_bin",
+    "json_deserialize_sql",
+    "json_serialize_plan",
+    "json_serialize_sql",
+    "make_type",
+    "map_to_pg_oid",
+    "nextval",
+    "obj_description",
+    "parse_duckdb_log_message",
+    "remap_struct",
+    "replace_type",
+    "reservoir_quantile",
+    "session_user",
+    "setseed",
+    "setval",
+    "shobj_description",
+    "sleep_ms",
+    "stats",
+    "switch",
+    "timetz_byte_comparable",
+    "to_aggregate_state",
+    "txid_current",
+    "unpivot_list",
+    "user",
+    "variant_comparator",
+    "variant_normalize",
+    "vector_type",
+    "vertex_extract",
+    "write_log",
 };
 
 /* Families of the same kind: internal rewrites, collations as functions, PostgreSQL's catalog. */
-static const char *const families[] = {"__internal_", "collate_", "icu_collate_", "pg_", "has_", "inet_", "st_",
-    "json_copy_", "variant_bytes", "variant_to_parquet"};
+static const char *const families[] = {"__internal_", "collate_", "icu_collate_", "pg_", "has_", "inet_",
+    "st_", "json_copy_", "variant_bytes", "variant_to_parquet"};
 
 static bool is_listed(lk_bytes name)
 {
@@ -73,16 +127,16 @@ static char *engine_functions(void)
     assert_non_null(mkdtemp(directory));
     const lk_duck_options options = {
         .spill_path = directory, .memory_bytes = 256 << 20, .spill_bytes = 256 << 20, .thread_count = 1};
-    lk_err err = {0};
+    lk_err   err = {0};
     lk_duck *duck = NULL;
     assert_int_equal(lk_duck_open(&duck, &options, no_functions, NULL, &err), LK_OK);
-    duckdb_v2_connection_handle connection = NULL;
+    duckdb_v2_connection_handle    connection = NULL;
     duckdb_v2_sql_statement_handle statement = NULL;
-    duckdb_v2_result_handle result = NULL;
-    duckdb_v2_data_chunk_handle chunk = NULL;
-    duckdb_v2_vector_handle vector = NULL;
-    duckdb_v2_value_handle value = NULL;
-    duckdb_v2_str text = {0};
+    duckdb_v2_result_handle        result = NULL;
+    duckdb_v2_data_chunk_handle    chunk = NULL;
+    duckdb_v2_vector_handle        vector = NULL;
+    duckdb_v2_value_handle         value = NULL;
+    duckdb_v2_str                  text = {0};
     assert_int_equal(lk_duck_connect(duck, &connection, &err), LK_OK);
     assert_int_equal(lk_duck_parse(connection,
                          "SELECT string_agg(DISTINCT function_name, chr(10)) FROM duckdb_functions() "
@@ -109,14 +163,15 @@ static char *engine_functions(void)
 static void every_function_of_the_engine_was_reviewed(void **state)
 {
     (void)state;
-    char *all = engine_functions();
+    char  *all = engine_functions();
     size_t count = 0, unknown = 0;
     for (char *line = all; line != NULL && *line != '\0'; count++) {
-        char *end = strchr(line, '\n');
+        char    *end = strchr(line, '\n');
         lk_bytes name = {line, end == NULL ? strlen(line) : (size_t)(end - line)};
-        bool allowed = lk_function_classify(name) != LK_FUNCTION_DENIED;
-        bool listed = is_listed(name);
-        if (allowed ? listed : !listed && !is_of_a_family(name)) { /* pg_typeof is allowed, its family is not */
+        bool     allowed = lk_function_classify(name) != LK_FUNCTION_DENIED;
+        bool     listed = is_listed(name);
+        if (allowed ? listed
+                    : !listed && !is_of_a_family(name)) { /* pg_typeof is allowed, its family is not */
             print_message("%s: %.*s\n", allowed ? "in both lists" : "in neither list", LK_FMT(name));
             unknown++;
         }

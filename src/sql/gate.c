@@ -16,7 +16,7 @@
 #include <stdlib.h>
 #include <strings.h>
 
-typedef struct base { /* one FROM item that names a table */
+typedef struct base {                 /* one FROM item that names a table */
     const char  *catalog, *ns, *name; /* as written */
     json_t      *node;
     bool         aliased;
@@ -24,7 +24,7 @@ typedef struct base { /* one FROM item that names a table */
 } base;
 
 typedef struct label {
-    const char  *text;
+    const char   *text;
     struct label *next;
 } label;
 
@@ -124,7 +124,7 @@ static lk_rc add_source(gate *g, lk_sql_source source, size_t *out)
 static lk_rc add_table(gate *g, lk_sql_table table, size_t *out)
 {
     lk_sql_statement *st = g->statement;
-    size_t i = 0;
+    size_t            i = 0;
     while (i < st->table_count && !same_table(&g->tables[i], &table)) {
         i++;
     }
@@ -147,7 +147,8 @@ static bool read_version(lk_bytes text, uint64_t *out)
     uint64_t value = 0;
     for (size_t i = 0; i < text.size; i++) {
         unsigned digit = (unsigned)(text.data[i] - '0');
-        if (digit > 9 || __builtin_mul_overflow(value, 10U, &value) || __builtin_add_overflow(value, digit, &value)) {
+        if (digit > 9 || __builtin_mul_overflow(value, 10U, &value) ||
+            __builtin_add_overflow(value, digit, &value)) {
             return false;
         }
     }
@@ -159,9 +160,9 @@ static bool read_version(lk_bytes text, uint64_t *out)
 static lk_rc read_at(gate *g, const json_t *at, lk_sql_table *table)
 {
     const json_t *literal = json_object_get(json_object_get(at, "expr"), "literal");
-    lk_bytes text = lk_bytes_of(lk_tree_text(literal, "text"));
-    const char *kind = lk_tree_text(literal, "kind");
-    bool good = strcmp(lk_tree_text(at, "unit"), "VERSION") == 0;
+    lk_bytes      text = lk_bytes_of(lk_tree_text(literal, "text"));
+    const char   *kind = lk_tree_text(literal, "kind");
+    bool          good = strcmp(lk_tree_text(at, "unit"), "VERSION") == 0;
     if (good && strcmp(kind, "INTEGER") == 0) {
         table->when = LK_SQL_VERSION;
         good = read_version(text, &table->version);
@@ -213,8 +214,13 @@ static bool is_cte(const scope *s, const char *text)
 
 static lk_rc listing_source(gate *g, const char *name, size_t *out)
 {
-    static const struct { const char *name; lk_listing listing; } rows[] = {
-        {"schemata", LK_LISTING_SCHEMATA}, {"tables", LK_LISTING_TABLES}, {"columns", LK_LISTING_COLUMNS},
+    static const struct {
+        const char *name;
+        lk_listing  listing;
+    } rows[] = {
+        {"schemata", LK_LISTING_SCHEMATA},
+        {"tables", LK_LISTING_TABLES},
+        {"columns", LK_LISTING_COLUMNS},
     };
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
         if (same_name(rows[i].name, name)) {
@@ -238,8 +244,8 @@ static void rename_node(json_t *node, size_t source)
 
 static lk_rc name_base(gate *g, json_t *node, scope *s)
 {
-    const char *catalog = lk_tree_text(node, "catalog_name"), *ns = lk_tree_text(node, "schema_name");
-    const char *name = lk_tree_text(node, "table_name"), *alias = lk_tree_text(node, "alias");
+    const char   *catalog = lk_tree_text(node, "catalog_name"), *ns = lk_tree_text(node, "schema_name");
+    const char   *name = lk_tree_text(node, "table_name"), *alias = lk_tree_text(node, "alias");
     const json_t *at = json_object_get(node, "at_clause");
     g->named++;
     if (*catalog == '\0' && *ns == '\0' && at == NULL && is_cte(s, name)) {
@@ -262,7 +268,7 @@ static lk_rc name_base(gate *g, json_t *node, scope *s)
     }
 
     size_t source = 0;
-    lk_rc rc = LK_OK;
+    lk_rc  rc = LK_OK;
     if (same_name(ns, "information_schema")) {
         rc = at == NULL ? listing_source(g, name, &source) : deny(g);
     } else {
@@ -311,7 +317,8 @@ static void give_aliases(gate *g, scope *s)
                                    !same_name(other->ns, b->ns));
         }
         if (!b->aliased) {
-            lk_bytes alias = shared ? lk_arena_format(&g->scratch, "%s.%s", b->ns, b->name) : lk_bytes_of(b->name);
+            lk_bytes alias =
+                shared ? lk_arena_format(&g->scratch, "%s.%s", b->ns, b->name) : lk_bytes_of(b->name);
             (void)json_object_set_new(b->node, "alias", json_stringn(alias.data, alias.size));
         }
     }
@@ -322,9 +329,9 @@ static void give_aliases(gate *g, scope *s)
 /* Which unaliased FROM item of this scope a path starts with; *skip parts of it are the item's own name. */
 static const base *find_base(const scope *s, const json_t *names, size_t *skip)
 {
-    size_t count = json_array_size(names);
-    bool full = count >= 4 && same_name(json_string_value(json_array_get(names, 0)), "lake");
-    size_t at = full ? 1 : 0;
+    size_t      count = json_array_size(names);
+    bool        full = count >= 4 && same_name(json_string_value(json_array_get(names, 0)), "lake");
+    size_t      at = full ? 1 : 0;
     const base *b = s->bases;
     while (b != NULL && (b->aliased || !same_name(json_string_value(json_array_get(names, at)), b->ns) ||
                             !same_name(json_string_value(json_array_get(names, at + 1)), b->name))) {
@@ -353,8 +360,8 @@ static bool is_hidden(const scope *from, const scope *to, const base *item, cons
 /* `ns.t.x` and `lake.ns.t.x` become `alias.x` when an unaliased FROM item in scope is ns.t. */
 static lk_rc shorten_column(gate *g, json_t *names, const scope *here)
 {
-    size_t skip = 0;
-    const base *b = NULL;
+    size_t       skip = 0;
+    const base  *b = NULL;
     const scope *s = json_array_size(names) >= 3 ? here : NULL;
     while (s != NULL && (b = find_base(s, names, &skip)) == NULL) {
         s = s->parent;
@@ -365,8 +372,9 @@ static lk_rc shorten_column(gate *g, json_t *names, const scope *here)
     const char *alias = lk_tree_text(b->node, "alias");
     if (is_hidden(here, s, b, alias)) {
         lk_rc rc = lk_fail(g->err, LK_E_PLANNING, "hidden table");
-        (void)lk_detail(g->err, "table \"%.60s\".\"%.60s\" is hidden by another one of that name; give them aliases",
-            b->ns, b->name);
+        (void)lk_detail(g->err,
+            "table \"%.60s\".\"%.60s\" is hidden by another one of that name; give them aliases", b->ns,
+            b->name);
         return rc;
     }
     for (size_t i = 1; i < skip; i++) {
@@ -379,25 +387,26 @@ static lk_rc shorten_column(gate *g, json_t *names, const scope *here)
 static bool is_small_literal(const json_t *argument)
 {
     const json_t *literal = json_object_get(json_object_get(argument, "expression"), "literal");
-    lk_bytes text = lk_bytes_of(lk_tree_text(literal, "text"));
-    uint64_t value = 0;
+    lk_bytes      text = lk_bytes_of(lk_tree_text(literal, "text"));
+    uint64_t      value = 0;
     if (strcmp(lk_tree_text(literal, "kind"), "INTEGER") != 0) {
         return false;
     }
     if (text.size > 1 && text.data[0] == '-') {
         text = (lk_bytes){text.data + 1, text.size - 1};
     }
-    return lk_bytes_equal(text, LK_LITERAL("0")) || (read_version(text, &value) && value <= LK_SQL_GROWTH_MAX);
+    return lk_bytes_equal(text, LK_LITERAL("0")) ||
+           (read_version(text, &value) && value <= LK_SQL_GROWTH_MAX);
 }
 
 /* range(..) and its kind: every argument a small literal; repeat(x, n) and its kind: the second. */
 static lk_rc check_growth(gate *g, const json_t *call, const char *name)
 {
     const json_t *arguments = json_object_get(call, "arguments");
-    bool all = same_name(name, "range") || same_name(name, "generate_series");
-    bool last = same_name(name, "equi_width_bins");
-    size_t count = json_array_size(arguments);
-    bool good = count > 0;
+    bool          all = same_name(name, "range") || same_name(name, "generate_series");
+    bool          last = same_name(name, "equi_width_bins");
+    size_t        count = json_array_size(arguments);
+    bool          good = count > 0;
     for (size_t i = 0; i < count; i++) {
         bool asked = all || (last ? i == 2 : i == 1);
         good = good && (!asked || is_small_literal(json_array_get(arguments, i)));
@@ -414,10 +423,11 @@ static lk_rc check_growth(gate *g, const json_t *call, const char *name)
 static lk_rc check_call(gate *g, const json_t *call, bool in_from)
 {
     const char *name = lk_tree_text(call, "function_name");
-    bool qualified = *lk_tree_text(call, "schema") != '\0' || *lk_tree_text(call, "catalog") != '\0' ||
+    bool        qualified = *lk_tree_text(call, "schema") != '\0' || *lk_tree_text(call, "catalog") != '\0' ||
                      json_array_size(json_object_get(json_object_get(call, "qualified_name"), "path")) > 1;
     if (in_from) {
-        return !qualified && lk_function_is_table(lk_bytes_of(name)) ? LK_OK : refuse(g, "table function", name);
+        return !qualified && lk_function_is_table(lk_bytes_of(name)) ? LK_OK
+                                                                     : refuse(g, "table function", name);
     }
     lk_function_class class = qualified ? LK_FUNCTION_DENIED : lk_function_classify(lk_bytes_of(name));
     if (class == LK_FUNCTION_GROWTH) {
@@ -428,8 +438,9 @@ static lk_rc check_call(gate *g, const json_t *call, bool in_from)
 
 static lk_rc check_expression(gate *g, json_t *e, scope *s)
 {
-    static const char *const plain[] = {"BETWEEN", "CASE", "CAST", "COLLATE", "COMPARISON", "CONJUNCTION", "LAMBDA",
-        "LAMBDA_REF", "OPERATOR", "PARAMETER", "POSITIONAL_REFERENCE", "STAR", "SUBQUERY", "TYPE", NULL};
+    static const char *const plain[] = {"BETWEEN", "CASE", "CAST", "COLLATE", "COMPARISON", "CONJUNCTION",
+        "LAMBDA", "LAMBDA_REF", "OPERATOR", "PARAMETER", "POSITIONAL_REFERENCE", "STAR", "SUBQUERY", "TYPE",
+        NULL};
     const char *class = lk_tree_text(e, "class");
     if (strcmp(class, "CONSTANT") == 0) {
         return LK_OK;
@@ -453,7 +464,7 @@ static lk_rc check_expression(gate *g, json_t *e, scope *s)
 /* SHOW TABLES and its kind become a listing; DESCRIBE and SUMMARIZE keep their query. */
 static lk_rc check_show(gate *g, json_t *ref)
 {
-    const char *type = lk_tree_text(ref, "show_type"), *name = lk_tree_text(ref, "table_name");
+    const char   *type = lk_tree_text(ref, "show_type"), *name = lk_tree_text(ref, "table_name");
     lk_sql_source source = {.table = SIZE_MAX};
     if (json_is_object(json_object_get(ref, "query")) && strcmp(type, "SUMMARY") != 0) {
         (void)json_object_set_new(ref, "show_type", json_string("DESCRIBE"));
@@ -476,7 +487,7 @@ static lk_rc check_show(gate *g, json_t *ref)
         return lk_fail(g->err, LK_E_STATEMENT, "SHOW %s", name);
     }
     size_t index = 0;
-    lk_rc rc = add_source(g, source, &index);
+    lk_rc  rc = add_source(g, source, &index);
     if (rc == LK_OK) {
         (void)json_object_clear(ref);
         (void)json_object_set_new(ref, "type", json_string("BASE_TABLE"));
@@ -490,7 +501,7 @@ static lk_rc check_show(gate *g, json_t *ref)
 static lk_rc check_from(gate *g, json_t *ref)
 {
     static const char *const plain[] = {"EMPTY", "EXPRESSION_LIST", "JOIN", "PIVOT", "SUBQUERY", NULL};
-    const char *type = lk_tree_text(ref, "type");
+    const char              *type = lk_tree_text(ref, "type");
     if (strcmp(type, "BASE_TABLE") == 0) {
         g->seen++;
         return LK_OK;
@@ -508,8 +519,9 @@ static lk_rc check_from(gate *g, json_t *ref)
 
 static bool is_from_type(const char *type)
 {
-    static const char *const types[] = {"BASE_TABLE", "TABLE_FUNCTION", "SHOW_REF", "EMPTY", "EXPRESSION_LIST", "JOIN",
-        "PIVOT", "SUBQUERY", "COLUMN_DATA", "CTE", "DELIM_GET", "BOUND_TABLE_REF", "TABLE_MACRO", NULL};
+    static const char *const types[] = {"BASE_TABLE", "TABLE_FUNCTION", "SHOW_REF", "EMPTY",
+        "EXPRESSION_LIST", "JOIN", "PIVOT", "SUBQUERY", "COLUMN_DATA", "CTE", "DELIM_GET", "BOUND_TABLE_REF",
+        "TABLE_MACRO", NULL};
     return one_of(type, types);
 }
 
@@ -519,15 +531,16 @@ static lk_rc check_plain(gate *g, const char *type)
 {
     static const char *const known[] = {"ORDER_DEFAULT", "ASCENDING", "DESCENDING", "LIMIT_MODIFIER",
         "ORDER_MODIFIER", "DISTINCT_MODIFIER", "LIMIT_PERCENT_MODIFIER", NULL};
-    return *type == '\0' || one_of(type, known) || ends_with(type, "_TYPE_INFO") ? LK_OK
-                                                                                  : refuse(g, "construct", type);
+    return *type == '\0' || one_of(type, known) || ends_with(type, "_TYPE_INFO")
+               ? LK_OK
+               : refuse(g, "construct", type);
 }
 
 static lk_rc walk_members(gate *g, json_t *object, scope *s, const char *const *skip)
 {
     const char *key = NULL;
-    json_t *member = NULL;
-    lk_rc rc = LK_OK;
+    json_t     *member = NULL;
+    lk_rc       rc = LK_OK;
     json_object_foreach(object, key, member)
     {
         if (rc == LK_OK && (skip == NULL || !one_of(key, skip))) {
@@ -540,7 +553,7 @@ static lk_rc walk_members(gate *g, json_t *object, scope *s, const char *const *
 static lk_rc walk_object(gate *g, json_t *object, scope *s)
 {
     static const char *const call[] = {"function", NULL};
-    const char *type = lk_tree_text(object, "type");
+    const char              *type = lk_tree_text(object, "type");
     if (json_object_get(object, "cte_map") != NULL || ends_with(type, "_NODE")) {
         return walk_query(g, object, s);
     }
@@ -564,8 +577,8 @@ static lk_rc walk(gate *g, json_t *value, scope *s)
     if (json_is_object(value)) {
         return walk_object(g, value, s);
     }
-    lk_rc rc = LK_OK;
-    size_t i = 0;
+    lk_rc   rc = LK_OK;
+    size_t  i = 0;
     json_t *item = NULL;
     json_array_foreach(value, i, item)
     {
@@ -578,8 +591,8 @@ static lk_rc walk(gate *g, json_t *value, scope *s)
 
 static lk_rc walk_ctes(gate *g, json_t *map, scope *s)
 {
-    lk_rc rc = LK_OK;
-    size_t i = 0;
+    lk_rc   rc = LK_OK;
+    size_t  i = 0;
     json_t *entry = NULL;
     json_array_foreach(json_object_get(map, "map"), i, entry)
     {
@@ -597,7 +610,7 @@ static lk_rc walk_query(gate *g, json_t *node, const scope *parent)
     static const char *const known[] = {
         "SELECT_NODE", "SET_OPERATION_NODE", "RECURSIVE_CTE_NODE", "CTE_NODE", NULL};
     const char *type = lk_tree_text(node, "type");
-    scope s = {.parent = parent};
+    scope       s = {.parent = parent};
     if (ends_with(type, "_QUERY_NODE")) {
         return lk_fail(g->err, LK_E_DML, "%s", type); /* WITH x AS (INSERT ...) */
     }
@@ -632,10 +645,10 @@ static void keep(gate *g)
 
 lk_rc lk_gate_check(lk_sql_statement *statement, json_t *tree, lk_err *err)
 {
-    gate g = {.statement = statement, .err = err};
+    gate    g = {.statement = statement, .err = err};
     json_t *first = json_array_get(json_object_get(tree, "statements"), 0);
     json_t *node = json_object_get(first, "node");
-    lk_rc rc = walk_query(&g, node, NULL);
+    lk_rc   rc = walk_query(&g, node, NULL);
     if (rc == LK_OK && g.named != g.seen) { /* a table where no pass of ours named it */
         rc = refuse(&g, "construct", "");
     }

@@ -35,7 +35,8 @@ static void end_row(builder *b)
     b->at = 0;
 }
 
-static lk_rc start(const column *columns, size_t count, struct ArrowSchema *schema, struct ArrowArray *rows, lk_err *err)
+static lk_rc start(
+    const column *columns, size_t count, struct ArrowSchema *schema, struct ArrowArray *rows, lk_err *err)
 {
     ArrowSchemaInit(schema);
     bool failed = ArrowSchemaSetTypeStruct(schema, (int64_t)count) != NANOARROW_OK;
@@ -71,15 +72,31 @@ static const char *timestamp_name(const lk_type *type)
 
 static const char *scalar_name(const lk_type *type)
 {
-    static const char *const names[] = {[LK_TYPE_NULL] = "\"NULL\"", [LK_TYPE_BOOL] = "BOOLEAN",
-        [LK_TYPE_INT8] = "TINYINT", [LK_TYPE_INT16] = "SMALLINT", [LK_TYPE_INT32] = "INTEGER",
-        [LK_TYPE_INT64] = "BIGINT", [LK_TYPE_UINT8] = "UTINYINT", [LK_TYPE_UINT16] = "USMALLINT",
-        [LK_TYPE_UINT32] = "UINTEGER", [LK_TYPE_UINT64] = "UBIGINT", [LK_TYPE_FLOAT16] = "FLOAT",
-        [LK_TYPE_FLOAT32] = "FLOAT", [LK_TYPE_FLOAT64] = "DOUBLE", [LK_TYPE_UTF8] = "VARCHAR",
-        [LK_TYPE_LARGE_UTF8] = "VARCHAR", [LK_TYPE_BINARY] = "BLOB", [LK_TYPE_LARGE_BINARY] = "BLOB",
-        [LK_TYPE_FIXED_BINARY] = "BLOB", [LK_TYPE_DATE32] = "DATE", [LK_TYPE_DATE64] = "DATE",
-        [LK_TYPE_TIME32] = "TIME", [LK_TYPE_DURATION] = "BIGINT", [LK_TYPE_INTERVAL_MONTH] = "INTERVAL",
-        [LK_TYPE_INTERVAL_DAY] = "INTERVAL", [LK_TYPE_INTERVAL_NANO] = "INTERVAL"};
+    static const char *const names[] = {[LK_TYPE_NULL] = "\"NULL\"",
+        [LK_TYPE_BOOL] = "BOOLEAN",
+        [LK_TYPE_INT8] = "TINYINT",
+        [LK_TYPE_INT16] = "SMALLINT",
+        [LK_TYPE_INT32] = "INTEGER",
+        [LK_TYPE_INT64] = "BIGINT",
+        [LK_TYPE_UINT8] = "UTINYINT",
+        [LK_TYPE_UINT16] = "USMALLINT",
+        [LK_TYPE_UINT32] = "UINTEGER",
+        [LK_TYPE_UINT64] = "UBIGINT",
+        [LK_TYPE_FLOAT16] = "FLOAT",
+        [LK_TYPE_FLOAT32] = "FLOAT",
+        [LK_TYPE_FLOAT64] = "DOUBLE",
+        [LK_TYPE_UTF8] = "VARCHAR",
+        [LK_TYPE_LARGE_UTF8] = "VARCHAR",
+        [LK_TYPE_BINARY] = "BLOB",
+        [LK_TYPE_LARGE_BINARY] = "BLOB",
+        [LK_TYPE_FIXED_BINARY] = "BLOB",
+        [LK_TYPE_DATE32] = "DATE",
+        [LK_TYPE_DATE64] = "DATE",
+        [LK_TYPE_TIME32] = "TIME",
+        [LK_TYPE_DURATION] = "BIGINT",
+        [LK_TYPE_INTERVAL_MONTH] = "INTERVAL",
+        [LK_TYPE_INTERVAL_DAY] = "INTERVAL",
+        [LK_TYPE_INTERVAL_NANO] = "INTERVAL"};
     if (type->id == LK_TYPE_TIMESTAMP) {
         return timestamp_name(type);
     }
@@ -197,10 +214,12 @@ static const struct shape {
 } shapes[] = {
     [LK_LISTING_SCHEMATA] = {{{"catalog_name", false}, {"schema_name", false}}, 2},
     [LK_LISTING_TABLES] = {{{"table_catalog", false}, {"table_schema", false}, {"table_name", false},
-                               {"table_type", false}}, 4},
+                               {"table_type", false}},
+        4},
     [LK_LISTING_COLUMNS] = {{{"table_catalog", false}, {"table_schema", false}, {"table_name", false},
                                 {"column_name", false}, {"ordinal_position", true}, {"is_nullable", false},
-                                {"data_type", false}}, 7},
+                                {"data_type", false}},
+        7},
     [LK_LISTING_SHOW_TABLES] = {{{"name", false}}, 1},
     [LK_LISTING_SHOW_DATABASES] = {{{"database_name", false}}, 1},
 };
@@ -208,27 +227,37 @@ static const struct shape {
 static void fill(builder *b, const lk_sql_source *source, const lk_sql_listed *items, size_t count)
 {
     switch (source->listing) {
-    case LK_LISTING_SCHEMATA: schemata(b, items, count); break;
-    case LK_LISTING_TABLES: tables(b, items, count); break;
-    case LK_LISTING_COLUMNS: columns(b, items, count); break;
-    case LK_LISTING_SHOW_TABLES: show_tables(b, source->ns, items, count); break;
+    case LK_LISTING_SCHEMATA:
+        schemata(b, items, count);
+        break;
+    case LK_LISTING_TABLES:
+        tables(b, items, count);
+        break;
+    case LK_LISTING_COLUMNS:
+        columns(b, items, count);
+        break;
+    case LK_LISTING_SHOW_TABLES:
+        show_tables(b, source->ns, items, count);
+        break;
     case LK_LISTING_SHOW_DATABASES:
         put_text(b, catalog);
         end_row(b);
         break;
     case LK_LISTING_NONE:
-    default: break;
+    default:
+        break;
     }
 }
 
-lk_rc lk_listing_make(const lk_sql_source *source, const lk_sql_directory *directory, struct ArrowSchema *schema,
-    struct ArrowArray *rows, lk_err *err)
+lk_rc lk_listing_make(const lk_sql_source *source, const lk_sql_directory *directory,
+    struct ArrowSchema *schema, struct ArrowArray *rows, lk_err *err)
 {
-    lk_arena arena = {0};
+    lk_arena             arena = {0};
     const lk_sql_listed *items = NULL;
-    size_t count = 0;
-    const struct shape *shape = &shapes[source->listing];
-    lk_rc rc = directory->list == NULL ? LK_OK : directory->list(directory->context, &arena, &items, &count, err);
+    size_t               count = 0;
+    const struct shape  *shape = &shapes[source->listing];
+    lk_rc                rc =
+        directory->list == NULL ? LK_OK : directory->list(directory->context, &arena, &items, &count, err);
     if (rc == LK_OK) {
         rc = start(shape->columns, shape->count, schema, rows, err);
     }

@@ -6,7 +6,7 @@
 #include <math.h>
 #include <stdlib.h>
 
-__extension__ typedef __int128 wide;
+__extension__ typedef __int128          wide;
 __extension__ typedef unsigned __int128 unsigned_wide;
 
 enum { TEXT_MAX = 64, DOUBLE_DIGITS_MAX = 15, DOUBLE_SCALE_MAX = 22, DECIMAL_DIGITS_MAX = 38 };
@@ -34,7 +34,7 @@ static bool read_integer(lk_bytes text, bool *negative, uint64_t *magnitude)
 
 static bool to_signed(lk_bytes text, unsigned bits, lk_value *out)
 {
-    bool negative = false;
+    bool     negative = false;
     uint64_t magnitude = 0, top = UINT64_C(1) << (bits - 1);
     if (!read_integer(text, &negative, &magnitude) || magnitude > top || (!negative && magnitude == top)) {
         return false;
@@ -48,7 +48,8 @@ static bool to_unsigned(lk_bytes text, unsigned bits, lk_value *out)
 {
     bool negative = false;
     out->kind = LK_VALUE_U64;
-    return read_integer(text, &negative, &out->as.u64) && !negative && (bits == 64 || out->as.u64 >> bits == 0);
+    return read_integer(text, &negative, &out->as.u64) && !negative &&
+           (bits == 64 || out->as.u64 >> bits == 0);
 }
 
 /* -- floats ---------------------------------------------------------------------------------------- */
@@ -57,7 +58,7 @@ static bool to_unsigned(lk_bytes text, unsigned bits, lk_value *out)
 static bool is_short_decimal(lk_bytes text)
 {
     size_t digits = 0, scale = 0;
-    bool point = false;
+    bool   point = false;
     for (size_t i = 0; i < text.size; i++) {
         char c = text.data[i];
         if (c >= '0' && c <= '9') {
@@ -94,8 +95,8 @@ static bool to_double(const lk_literal *literal, bool narrow, lk_value *out)
 static bool to_decimal(lk_bytes text, int32_t precision, int32_t scale, lk_value *out)
 {
     unsigned_wide magnitude = 0;
-    int32_t digits = 0, fraction = -1;
-    bool negative = false;
+    int32_t       digits = 0, fraction = -1;
+    bool          negative = false;
     for (size_t i = 0; i < text.size; i++) {
         char c = text.data[i];
         if (c >= '0' && c <= '9') {
@@ -141,7 +142,8 @@ static bool number_value(const lk_literal *literal, const lk_type *type, lk_valu
         return false;
     }
     unsigned bits = type->width * 8;
-    return lk_type_is_signed(type->id) ? to_signed(literal->text, bits, out) : to_unsigned(literal->text, bits, out);
+    return lk_type_is_signed(type->id) ? to_signed(literal->text, bits, out)
+                                       : to_unsigned(literal->text, bits, out);
 }
 
 bool lk_literal_value(const lk_literal *literal, const struct ArrowSchema *field, lk_value *out)
@@ -161,7 +163,9 @@ bool lk_literal_value(const lk_literal *literal, const struct ArrowSchema *field
         out->as.i64 = lk_bytes_equal(literal->text, LK_LITERAL("true"));
         return type.id == LK_TYPE_BOOL;
     case LK_LITERAL_INTEGER:
-    case LK_LITERAL_NUMERIC: return number_value(literal, &type, out);
-    default: return false;
+    case LK_LITERAL_NUMERIC:
+        return number_value(literal, &type, out);
+    default:
+        return false;
     }
 }

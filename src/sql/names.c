@@ -15,12 +15,13 @@ static void refuse(duckdb_v2_error_info_handle slot)
 static bool read_name(duckdb_v2_replacement_scan_info_handle info, size_t *source)
 {
     duckdb_v2_qname_handle name = NULL;
-    duckdb_v2_str part = {0};
-    idx_t count = 0;
-    char text[32];
+    duckdb_v2_str          part = {0};
+    idx_t                  count = 0;
+    char                   text[32];
     bool good = duckdb_v2_replacement_scan_get_name(info, &name, NULL) == DUCKDB_V2_ERROR_NONE &&
                 duckdb_v2_qname_get_part_count(name, &count, NULL) == DUCKDB_V2_ERROR_NONE && count == 1 &&
-                duckdb_v2_qname_get_part(name, 0, &part, NULL) == DUCKDB_V2_ERROR_NONE && part.len < sizeof text;
+                duckdb_v2_qname_get_part(name, 0, &part, NULL) == DUCKDB_V2_ERROR_NONE &&
+                part.len < sizeof text;
     if (good) {
         memcpy(text, part.ptr, part.len);
         text[part.len] = '\0';
@@ -34,7 +35,7 @@ static DUCKDB_V2_ERROR add_argument(
     duckdb_v2_replacement_scan_info_handle info, duckdb_v2_factory_handle factory, uint64_t number)
 {
     duckdb_v2_value_handle value = NULL;
-    DUCKDB_V2_ERROR code = duckdb_v2_value_create_ubigint(factory, number, &value, NULL);
+    DUCKDB_V2_ERROR        code = duckdb_v2_value_create_ubigint(factory, number, &value, NULL);
     if (code == DUCKDB_V2_ERROR_NONE) {
         code = duckdb_v2_replacement_scan_add_argument(info, value, NULL);
     }
@@ -45,17 +46,17 @@ static DUCKDB_V2_ERROR add_argument(
 static void on_name(duckdb_v2_replacement_scan_info_handle info, duckdb_v2_context_handle context,
     duckdb_v2_error_info_handle *slot)
 {
-    void *data = NULL;
-    size_t source = 0;
+    void                    *data = NULL;
+    size_t                   source = 0;
     duckdb_v2_factory_handle factory = NULL;
-    duckdb_v2_qname_handle function = NULL;
-    duckdb_v2_str name = lk_duck_str(LK_LITERAL("lake_scan"));
+    duckdb_v2_qname_handle   function = NULL;
+    duckdb_v2_str            name = lk_duck_str(LK_LITERAL("lake_scan"));
     if (duckdb_v2_replacement_scan_get_user_data(info, &data, NULL) != DUCKDB_V2_ERROR_NONE ||
         !read_name(info, &source)) {
         refuse(*slot);
         return;
     }
-    const lk_run *run = data;
+    const lk_run   *run = data;
     DUCKDB_V2_ERROR code = duckdb_v2_context_get_factory(context, &factory, NULL);
     if (code == DUCKDB_V2_ERROR_NONE) {
         code = duckdb_v2_qname_create(&name, 1, &function, NULL);
@@ -77,10 +78,10 @@ static void on_name(duckdb_v2_replacement_scan_info_handle info, duckdb_v2_conte
 
 lk_rc lk_scan_bind_names(lk_run *run, lk_err *err)
 {
-    duckdb_v2_error_info_handle info = NULL;
-    duckdb_v2_factory_handle factory = NULL;
+    duckdb_v2_error_info_handle       info = NULL;
+    duckdb_v2_factory_handle          factory = NULL;
     duckdb_v2_replacement_scan_handle scan = NULL;
-    duckdb_v2_opaque user = {run, NULL, NULL};
+    duckdb_v2_opaque                  user = {run, NULL, NULL};
     DUCKDB_V2_ERROR code = duckdb_v2_connection_get_factory(run->connection, &factory, &info);
     if (code == DUCKDB_V2_ERROR_NONE) {
         code = duckdb_v2_replacement_scan_create(factory, &scan, &info);
@@ -95,5 +96,6 @@ lk_rc lk_scan_bind_names(lk_run *run, lk_err *err)
         code = duckdb_v2_connection_register_replacement_scan(run->connection, scan, &info);
     }
     (void)duckdb_v2_replacement_scan_destroy(&scan);
-    return code == DUCKDB_V2_ERROR_NONE ? LK_OK : lk_duck_fail(err, LK_DUCK_STARTING, code, &info, "bind names");
+    return code == DUCKDB_V2_ERROR_NONE ? LK_OK
+                                        : lk_duck_fail(err, LK_DUCK_STARTING, code, &info, "bind names");
 }

@@ -53,8 +53,10 @@ static void join_of(lk_arena *arena, const json_t *ref, const names *ctes, lk_or
     bool positional = is(ref, "ref_type", "POSITIONAL"); /* the shorter side is filled up */
     out->right_null = positional || strcmp(type, "LEFT") == 0 || strcmp(type, "OUTER") == 0;
     out->left_null = positional || strcmp(type, "RIGHT") == 0 || strcmp(type, "OUTER") == 0;
-    out->merged = is(ref, "ref_type", "NATURAL") || json_array_size(json_object_get(ref, "using_columns")) > 0;
-    bool known = out->left_only || out->left_null || out->right_null || *type == '\0' || strcmp(type, "INNER") == 0;
+    out->merged =
+        is(ref, "ref_type", "NATURAL") || json_array_size(json_object_get(ref, "using_columns")) > 0;
+    bool known =
+        out->left_only || out->left_null || out->right_null || *type == '\0' || strcmp(type, "INNER") == 0;
     if (!known) {
         out->kind = LK_ORIGIN_OPAQUE;
     }
@@ -63,7 +65,7 @@ static void join_of(lk_arena *arena, const json_t *ref, const names *ctes, lk_or
 static const lk_origin_from *from_of(lk_arena *arena, const json_t *ref, const names *ctes)
 {
     lk_origin_from *out = lk_arena_take(arena, sizeof *out);
-    const char *name = lk_tree_text(ref, "table_name");
+    const char     *name = lk_tree_text(ref, "table_name");
     out->alias = copy(arena, lk_tree_text(ref, "alias"));
     out->columns = texts(arena, json_object_get(ref, "column_name_alias"), &out->column_count);
     out->kind = LK_ORIGIN_OPAQUE;
@@ -96,7 +98,7 @@ static void item_of(lk_arena *arena, const json_t *e, lk_origin_item *out)
     static const char *const others[] = {
         "exclude_list", "replace_list", "qualified_exclude_list", "rename_list", "expr"};
     const json_t *path = json_object_get(e, "column_names");
-    size_t count = json_array_size(path);
+    size_t        count = json_array_size(path);
     out->kind = LK_ORIGIN_OTHER;
     out->alias = copy(arena, lk_tree_text(e, "alias"));
     if (is(e, "class", "COLUMN_REF") && (count == 1 || count == 2)) {
@@ -121,7 +123,7 @@ static const names *ctes_of(lk_arena *arena, const json_t *node, const names *ct
     const json_t *map = json_object_get(json_object_get(node, "cte_map"), "map");
     for (size_t i = 0; i < json_array_size(map); i++) {
         const json_t *entry = json_array_get(map, i), *value = json_object_get(entry, "value");
-        names *next = lk_arena_take(arena, sizeof *next);
+        names        *next = lk_arena_take(arena, sizeof *next);
         next->name = lk_arena_text(arena, lk_bytes_of(lk_tree_text(entry, "key")));
         next->select = select_of(arena, json_object_get(value, "query_node"), ctes);
         next->columns = texts(arena, json_object_get(value, "aliases"), &next->column_count);
@@ -137,7 +139,7 @@ static const lk_origin_select *select_of(lk_arena *arena, const json_t *node, co
         return NULL; /* set operations unify types: no plain references */
     }
     ctes = ctes_of(arena, node, ctes);
-    const json_t *list = json_object_get(node, "select_list");
+    const json_t     *list = json_object_get(node, "select_list");
     lk_origin_select *out = lk_arena_take(arena, sizeof *out);
     out->item_count = json_array_size(list);
     lk_origin_item *items = lk_arena_take(arena, (out->item_count + 1) * sizeof *items);
@@ -171,7 +173,7 @@ static bool resolve_select(resolver *r, const lk_origin_select *select, lk_origi
 static void push(resolver *r, lk_origin_columns *out, lk_origin_column column)
 {
     if ((out->count & (out->count - 1)) == 0) { /* grows at powers of two */
-        size_t room = out->count == 0 ? 1 : out->count * 2;
+        size_t            room = out->count == 0 ? 1 : out->count * 2;
         lk_origin_column *grown = lk_arena_take(r->arena, room * sizeof *grown);
         if (out->count > 0) {
             memcpy(grown, out->items, out->count * sizeof *grown);
@@ -197,7 +199,9 @@ static bool expand_leaf(resolver *r, const lk_origin_from *from, lk_origin_colum
         const struct ArrowSchema *schema = r->schemas[from->source];
         for (int64_t i = 0; i < schema->n_children; i++) {
             push(r, out,
-                (lk_origin_column){.known = true, .source = from->source, .column = (size_t)i,
+                (lk_origin_column){.known = true,
+                    .source = from->source,
+                    .column = (size_t)i,
                     .name = lk_bytes_of(schema->children[i]->name),
                     .nullable = (schema->children[i]->flags & ARROW_FLAG_NULLABLE) != 0});
         }
@@ -238,7 +242,7 @@ static bool expand(resolver *r, const lk_origin_from *from, lk_origin_columns *o
 static lk_origin_column find(const lk_origin_columns *all, const lk_origin_item *item)
 {
     lk_origin_column found = {.nullable = true};
-    size_t count = 0;
+    size_t           count = 0;
     for (size_t i = 0; i < all->count; i++) {
         const lk_origin_column *c = &all->items[i];
         if (same_name(c->name, item->column) &&
@@ -255,7 +259,7 @@ static lk_origin_column find(const lk_origin_columns *all, const lk_origin_item 
 static bool resolve_select(resolver *r, const lk_origin_select *select, lk_origin_columns *out)
 {
     lk_origin_columns all = {0};
-    bool known = expand(r, select->from, &all);
+    bool              known = expand(r, select->from, &all);
     for (size_t i = 0; i < select->item_count; i++) {
         const lk_origin_item *item = &select->items[i];
         if (item->kind == LK_ORIGIN_STAR && (!known || all.merged)) {
@@ -285,8 +289,8 @@ static bool resolve_select(resolver *r, const lk_origin_select *select, lk_origi
     return true;
 }
 
-bool lk_origin_resolve(const lk_origin_select *select, const struct ArrowSchema *const *schemas, lk_arena *arena,
-    lk_origin_columns *out)
+bool lk_origin_resolve(const lk_origin_select *select, const struct ArrowSchema *const *schemas,
+    lk_arena *arena, lk_origin_columns *out)
 {
     resolver r = {.arena = arena, .schemas = schemas};
     *out = (lk_origin_columns){0};

@@ -44,7 +44,7 @@ static lk_rc open_source(
 static lk_rc open_sources(result *self, const lk_sql_request *request, lk_err *err)
 {
     const lk_sql_statement *statement = request->statement;
-    lk_rc rc = LK_OK;
+    lk_rc                   rc = LK_OK;
     self->run.sources = calloc(statement->source_count + 1, sizeof *self->run.sources);
     LK_ASSERT(self->run.sources != NULL);
     for (size_t i = 0; rc == LK_OK && i < statement->source_count; i++) {
@@ -67,6 +67,25 @@ static void close_sources(result *self)
 
 /* -- the output's schema --------------------------------------------------------------------------- */
 
+/* One spelling of a type: DuckDB writes the width of decimals that need none. */
+static lk_rc canonical(struct ArrowSchema *field, lk_err *err)
+{
+    char   format[32];
+    size_t size = strlen(field->format);
+    lk_rc  rc = LK_OK;
+    if (strncmp(field->format, "d:", 2) == 0 && size > 4 && size < sizeof format &&
+        strcmp(field->format + size - 4, ",128") == 0) {
+        memcpy(format, field->format, size - 4);
+        format[size - 4] = '\0';
+        rc = ArrowSchemaSetFormat(field, format) == NANOARROW_OK ? LK_OK
+                                                                 : lk_fail(err, LK_E_LIMIT, "%s", format);
+    }
+    for (int64_t i = 0; rc == LK_OK && i < field->n_children; i++) {
+        rc = canonical(field->children[i], err);
+    }
+    return rc;
+}
+
 static bool same_name(lk_bytes a, const char *b)
 {
     return a.size == strlen(b) && strncasecmp(a.data, b, a.size) == 0;
@@ -84,7 +103,7 @@ static bool differs(const struct ArrowSchema *a, const struct ArrowSchema *b)
 /* Gives one output column its table field: type, metadata, nullability; the name stays as the statement has it. */
 static lk_rc give_back(result *self, size_t i, const lk_origin_column *origin, lk_err *err)
 {
-    struct ArrowSchema *shown = self->base.schema.children[i];
+    struct ArrowSchema       *shown = self->base.schema.children[i];
     const struct ArrowSchema *exported = self->exported.children[i];
     const struct ArrowSchema *table = lk_run_source_schema(&self->run.sources[origin->source]);
     const struct ArrowSchema *field = table->children[origin->column];
@@ -92,7 +111,7 @@ static lk_rc give_back(result *self, size_t i, const lk_origin_column *origin, l
         return LK_OK;
     }
     struct ArrowSchema copy = {0};
-    lk_rc rc = lk_schema_copy(field, &copy, err);
+    lk_rc              rc = lk_schema_copy(field, &copy, err);
     if (rc == LK_OK && ArrowSchemaSetName(&copy, exported->name) != NANOARROW_OK) {
         rc = lk_fail(err, LK_E_LIMIT, "column name");
     }
@@ -112,9 +131,12 @@ static lk_rc give_back(result *self, size_t i, const lk_origin_column *origin, l
 static lk_rc name_types(result *self, lk_err *err)
 {
     const lk_sql_statement *statement = self->run.statement;
-    lk_origin_columns columns = {0};
-    lk_arena arena = {0};
-    lk_rc rc = lk_schema_copy(&self->exported, &self->base.schema, err);
+    lk_origin_columns       columns = {0};
+    lk_arena                arena = {0};
+    lk_rc                   rc = canonical(&self->exported, err);
+    if (rc == LK_OK) {
+        rc = lk_schema_copy(&self->exported, &self->base.schema, err);
+    }
     if (rc == LK_OK && ArrowSchemaSetName(&self->base.schema, "") != NANOARROW_OK) {
         rc = lk_fail(err, LK_E_LIMIT, "schema name");
     }
@@ -124,7 +146,8 @@ static lk_rc name_types(result *self, lk_err *err)
     self->base.schema.flags = 0;
     self->restores = calloc((size_t)self->exported.n_children + 1, sizeof *self->restores);
     LK_ASSERT(self->restores != NULL);
-    const struct ArrowSchema **schemas = lk_arena_take(&arena, (statement->source_count + 1) * sizeof *schemas);
+    const struct ArrowSchema **schemas =
+        lk_arena_take(&arena, (statement->source_count + 1) * sizeof *schemas);
     for (size_t i = 0; i < statement->source_count; i++) {
         schemas[i] = lk_run_source_schema(&self->run.sources[i]);
     }
@@ -171,7 +194,7 @@ static lk_rc restore(result *self, struct ArrowArray *batch, lk_err *err)
 
 static lk_rc next_batch(lk_batches *batches, struct ArrowArray *out, lk_err *err)
 {
-    result *self = (result *)batches;
+    result                     *self = (result *)batches;
     duckdb_v2_error_info_handle info = NULL;
     *out = (struct ArrowArray){0};
     if (self->done) {
@@ -197,20 +220,25 @@ static lk_rc next_batch(lk_batches *batches, struct ArrowArray *out, lk_err *err
 /* Plans the statement; DuckDB runs nothing before the first batch is asked for. */
 static lk_rc plan(result *self, const char *engine_sql, lk_err *err)
 {
-    duckdb_v2_error_info_handle info = NULL;
+    duckdb_v2_error_info_handle    info = NULL;
     duckdb_v2_sql_statement_handle statement = NULL;
-    lk_rc rc = lk_duck_parse(self->run.connection, engine_sql, &statement, err);
+    lk_rc                          rc = lk_duck_parse(self->run.connection, engine_sql, &statement, err);
     if (rc != LK_OK) {
         return rc;
     }
     DUCKDB_V2_ERROR code = duckdb_v2_statement_execute_arrow(
         self->run.connection, statement, NULL, NULL, 0, LK_STREAM_BATCH_ROWS, &self->rows, &info);
     (void)duckdb_v2_sql_statement_destroy(&statement);
+    struct ArrowSchema schema = {0};
     if (code == DUCKDB_V2_ERROR_NONE) {
-        code = duckdb_v2_arrow_result_get_schema(self->rows, &self->exported, &info);
+        code = duckdb_v2_arrow_result_get_schema(self->rows, &schema, &info);
     }
-    return code == DUCKDB_V2_ERROR_NONE ? LK_OK
-                                        : lk_run_error(&self->run, LK_DUCK_PLANNING, code, &info, "plan", err);
+    if (code != DUCKDB_V2_ERROR_NONE) {
+        return lk_run_error(&self->run, LK_DUCK_PLANNING, code, &info, "plan", err);
+    }
+    rc = lk_schema_copy(&schema, &self->exported, err); /* a copy of ours can be changed */
+    lk_schema_release(&schema);
+    return rc;
 }
 
 lk_rc lk_result_open(lk_duck *duck, lk_runs *runs, const lk_sql_request *request, const char *engine_sql,

@@ -40,15 +40,14 @@ const struct ArrowSchema *lk_run_source_schema(const lk_run_source *source);
 /* Keeps the first failure; sets DuckDB's error slot so that the statement ends. */
 void lk_run_fail(lk_run *run, const lk_err *failure, duckdb_v2_error_info_handle slot);
 /* What a DuckDB failure means for this run: our own cause if there is one, a cancellation by name. */
-lk_rc lk_run_error(
-    lk_run *run, lk_duck_phase phase, DUCKDB_V2_ERROR code, duckdb_v2_error_info_handle *info, const char *doing,
-    lk_err *err);
+lk_rc lk_run_error(lk_run *run, lk_duck_phase phase, DUCKDB_V2_ERROR code, duckdb_v2_error_info_handle *info,
+    const char *doing, lk_err *err);
 
 /* -- the registry and its watcher ------------------------------------------------------------------ */
 LK_MUST_CHECK lk_rc lk_runs_open(lk_runs **out, lk_err *err);
-void    lk_runs_close(lk_runs *runs); /* no run may be left; accepts NULL */
-void    lk_runs_add(lk_runs *runs, lk_run *run); /* gives it its id */
-void    lk_runs_remove(lk_runs *runs, lk_run *run);
+void                lk_runs_close(lk_runs *runs);            /* no run may be left; accepts NULL */
+void                lk_runs_add(lk_runs *runs, lk_run *run); /* gives it its id */
+void                lk_runs_remove(lk_runs *runs, lk_run *run);
 lk_run *lk_runs_find(lk_runs *runs, uint64_t id); /* borrowed: valid in callbacks of that run's connection */
 
 /* -- the table function (scan.c) ------------------------------------------------------------------- */

@@ -2,14 +2,14 @@
  * from the table's definition (row i has id i) or from SQL itself. */
 #include "sql/table_fixture.h"
 
+#include <cmocka.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <cmocka.h>
 
-static sql_fixture fixture;
+static sql_fixture        fixture;
 static lk_table_snapshot *plain, *standard;
 
 static int set_up(void **state)
@@ -33,9 +33,9 @@ static int tear_down(void **state)
 /* Both tables of a statement are the plain one. */
 static void expect(const char *text, const char *expected)
 {
-    lk_err err = {0};
+    lk_err             err = {0};
     lk_table_snapshot *tables[] = {plain, plain, plain};
-    char *got = fixture_text(&fixture, text, tables, false, &err);
+    char              *got = fixture_text(&fixture, text, tables, false, &err);
     if (strcmp(got, expected) != 0) {
         fail_msg("%s\n  gave\n%s(%s)\n  not\n%s", text, got, err.context, expected);
     }
@@ -56,7 +56,8 @@ static void names_resolve_as_in_sql(void **state)
         {"WITH T AS (SELECT 1 AS id) SELECT t.id + 0 FROM t", "1\n"},
         {"SELECT (SELECT max(id) FROM b.u WHERE b.u.id < a.t.id) FROM a.t WHERE id = 9 ORDER BY 1", "8\n"},
         {"SELECT (SELECT max(id) FROM b.t WHERE b.t.id < 3) FROM a.t WHERE a.t.id = 9 ORDER BY 1", "2\n"},
-        {"SELECT count(*) FROM ns.t WHERE EXISTS (SELECT 1 FROM ns.u WHERE u.id = ns.t.id AND u.id < 5)", "5\n"},
+        {"SELECT count(*) FROM ns.t WHERE EXISTS (SELECT 1 FROM ns.u WHERE u.id = ns.t.id AND u.id < 5)",
+            "5\n"},
         {"SELECT id FROM (SELECT ns.t.id FROM ns.t LIMIT 3) q ORDER BY id DESC", "2\n1\n0\n"},
         {"SELECT id FROM ns.t ORDER BY id LIMIT 2 OFFSET 3", "3\n4\n"},
         {"SELECT 1 UNION ALL SELECT id FROM ns.t WHERE id = 2 ORDER BY 1", "1\n2\n"},
@@ -79,20 +80,22 @@ static void mistakes_are_named(void **state)
         {"SELECT nope FROM ns.t", "error PLANNING: Referenced column \"nope\" not found in FROM clause!"},
         {"SELECT t.id FROM a.t, b.t", "error PLANNING: Referenced table \"t\" not found!"},
         {"SELECT id FROM a.t x, b.t y", "error PLANNING: Ambiguous reference to column name \"id\""},
-        {"SELECT s + 1 FROM ns.t ORDER BY 1", "error PLANNING: No function matches the given name and argument types '+("},
+        {"SELECT s + 1 FROM ns.t ORDER BY 1",
+            "error PLANNING: No function matches the given name and argument types '+("},
         {"SELECT s::INT FROM ns.t ORDER BY 1", "error EXECUTION: Could not convert string 'key-"},
         {"SELECT (SELECT max(b.t.id) FROM b.t WHERE b.t.id < a.t.id) FROM a.t",
             "error PLANNING: table \"a\".\"t\" is hidden by another one of that name"},
-        {"SELECT sum(s) FROM ns.t", "error PLANNING: No function matches the given name and argument types 'sum(VARCHAR)'"},
+        {"SELECT sum(s) FROM ns.t",
+            "error PLANNING: No function matches the given name and argument types 'sum(VARCHAR)'"},
         {"SELECT CAST('x' AS INT)", "error EXECUTION: Could not convert string 'x' to INT32"},
         {"SELECT CAST(id AS TINYINT) FROM ns.t ORDER BY 1", "error EXECUTION: Type INT64 with value "},
         {"SELECT ?", "error PLANNING: the statement has parameters"},
         {"SELECT error('boo')", "error EXECUTION: boo"},
     };
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
-        lk_err err = {0};
+        lk_err             err = {0};
         lk_table_snapshot *tables[] = {plain, plain};
-        char *got = fixture_text(&fixture, rows[i][0], tables, false, &err);
+        char              *got = fixture_text(&fixture, rows[i][0], tables, false, &err);
         if (strncmp(got, rows[i][1], strlen(rows[i][1])) != 0) {
             fail_msg("%s\n  gave\n%s\n  not\n%s", rows[i][0], got, rows[i][1]);
         }
@@ -105,7 +108,7 @@ static void mistakes_are_named(void **state)
 static void a_failing_scan_reports_its_own_cause(void **state)
 {
     (void)state;
-    lk_err err = {0};
+    lk_err             err = {0};
     lk_table_snapshot *table = table_plain(10000, 1024);
     table_counters_of(table)->fail_at = 5;
     char *got = fixture_text(&fixture, "SELECT sum(id) FROM ns.t", &table, false, &err);
@@ -121,7 +124,10 @@ static void a_failing_scan_reports_its_own_cause(void **state)
 static void columns_and_filters_reach_the_scan(void **state)
 {
     (void)state;
-    static const struct { const char *text, *expected; size_t columns, rows; } cases[] = {
+    static const struct {
+        const char *text, *expected;
+        size_t      columns, rows;
+    } cases[] = {
         {"SELECT sum(x) FROM ns.t WHERE id >= 9990", "5072.985\n", 1, 10},
         {"SELECT count(*) + 0 FROM ns.t WHERE id < 10", "10\n", 1, 10},
         {"SELECT max(id) + 0 FROM ns.t WHERE s = 'key-00000000----'", "9000\n", 1, 10},
@@ -131,10 +137,10 @@ static void columns_and_filters_reach_the_scan(void **state)
         {"SELECT count(*) + 0 FROM ns.t WHERE NOT (id < 9999)", "1\n", 1, 1},
     };
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
-        lk_err err = {0};
-        lk_table_snapshot *table = table_plain(10000, 1024);
+        lk_err                err = {0};
+        lk_table_snapshot    *table = table_plain(10000, 1024);
         const table_counters *counters = table_counters_of(table);
-        char *got = fixture_text(&fixture, cases[i].text, &table, false, &err);
+        char                 *got = fixture_text(&fixture, cases[i].text, &table, false, &err);
         if (i > 0) { /* the first sums floats: compared by counters only */
             assert_string_equal(got, cases[i].expected);
         }
@@ -149,12 +155,12 @@ static void columns_and_filters_reach_the_scan(void **state)
 static void rows_keep_their_order(void **state)
 {
     (void)state;
-    lk_err err = {0};
+    lk_err             err = {0};
     struct ArrowSchema schema;
-    struct ArrowArray rows;
+    struct ArrowArray  rows;
     lk_table_snapshot *table = table_plain(300000, 2048);
-    assert_int_equal(fixture_query(&fixture, "SELECT id + 0 AS k FROM ns.t WHERE id % 3 = 1", &table, false, &schema,
-                         &rows, &err),
+    assert_int_equal(fixture_query(&fixture, "SELECT id + 0 AS k FROM ns.t WHERE id % 3 = 1", &table, false,
+                         &schema, &rows, &err),
         LK_OK);
     assert_int_equal(rows.length, 100000);
     const int64_t *values = rows.children[0]->buffers[1];
@@ -169,9 +175,9 @@ static void rows_keep_their_order(void **state)
 static void a_limit_stops_the_scan(void **state)
 {
     (void)state;
-    lk_err err = {0};
+    lk_err             err = {0};
     lk_table_snapshot *table = table_plain(1000000, 8192);
-    char *got = fixture_text(&fixture, "SELECT id + 1 FROM ns.t LIMIT 2", &table, false, &err);
+    char              *got = fixture_text(&fixture, "SELECT id + 1 FROM ns.t LIMIT 2", &table, false, &err);
     assert_string_equal(got, "1\n2\n");
     assert_true(table_counters_of(table)->rows <= 8 * 8192);
     free(got);
@@ -195,9 +201,9 @@ static lk_rc list(void *context, lk_arena *arena, const lk_sql_listed **items, s
 
 static void expect_listing(const char *text, const char *expected)
 {
-    lk_err err = {0};
+    lk_err            err = {0};
     lk_sql_statement *statement = NULL;
-    lk_batches *result = NULL;
+    lk_batches       *result = NULL;
     struct ArrowArray rows = {0};
     assert_int_equal(lk_sql_parse(fixture.sql, lk_bytes_of(text), &statement, &err), LK_OK);
     assert_true(lk_sql_statement_lists(statement));
@@ -219,20 +225,24 @@ static void information_schema_answers_from_the_directory(void **state)
     expect_listing("SHOW TABLES FROM b", "u\nv\n");
     expect_listing("SHOW DATABASES", "lake\n");
     expect_listing("SELECT * FROM information_schema.schemata", "lake|a\nlake|b\n");
-    expect_listing("SELECT table_name FROM information_schema.tables WHERE table_schema = 'b' ORDER BY 1", "u\nv\n");
-    expect_listing("SELECT column_name, ordinal_position, is_nullable, data_type FROM information_schema.columns "
-                   "WHERE table_name = 't'",
+    expect_listing(
+        "SELECT table_name FROM information_schema.tables WHERE table_schema = 'b' ORDER BY 1", "u\nv\n");
+    expect_listing(
+        "SELECT column_name, ordinal_position, is_nullable, data_type FROM information_schema.columns "
+        "WHERE table_name = 't'",
         "id|1|NO|BIGINT\nx|2|NO|DOUBLE\ns|3|NO|VARCHAR\n");
     expect_listing("SELECT count(*), string_agg(data_type, ' ' ORDER BY ordinal_position) FROM "
                    "lake.information_schema.columns WHERE table_schema = 'b'",
-        "20|BIGINT INTEGER UTINYINT UBIGINT DOUBLE FLOAT FLOAT VARCHAR VARCHAR BLOB BLOB BOOLEAN DATE TIMESTAMP "
+        "20|BIGINT INTEGER UTINYINT UBIGINT DOUBLE FLOAT FLOAT VARCHAR VARCHAR BLOB BLOB BOOLEAN DATE "
+        "TIMESTAMP "
         "TIMESTAMP WITH TIME ZONE BIGINT DECIMAL(10,2) TIME DECIMAL(50,0) BIGINT\n");
 }
 
 static void describe_shows_the_columns(void **state)
 {
     (void)state;
-    expect("DESCRIBE ns.t", "id|BIGINT|YES|NULL|NULL|NULL\nx|DOUBLE|YES|NULL|NULL|NULL\ns|VARCHAR|YES|NULL|NULL|NULL\n");
+    expect("DESCRIBE ns.t",
+        "id|BIGINT|YES|NULL|NULL|NULL\nx|DOUBLE|YES|NULL|NULL|NULL\ns|VARCHAR|YES|NULL|NULL|NULL\n");
     expect("DESCRIBE SELECT id + 1 AS k FROM ns.t", "k|BIGINT|YES|NULL|NULL|NULL\n");
 }
 
@@ -242,16 +252,18 @@ static void plain_references_keep_their_table_type(void **state)
 {
     (void)state;
     static const char *const texts[] = {
-        "SELECT id, i32, u8, u64, x, f, h, s, ls, bin, fsb, b, d, ts, tz, dur, dec, t32, Mixed FROM ns.t ORDER BY id",
+        "SELECT id, i32, u8, u64, x, f, h, s, ls, bin, fsb, b, d, ts, tz, dur, dec, t32, Mixed FROM ns.t "
+        "ORDER BY id",
         "SELECT * FROM (SELECT * EXCLUDE (big) FROM ns.t) ORDER BY id",
-        "WITH q AS (SELECT id, i32, u8, u64, x, f, h, s, ls, bin, fsb, b, d, ts, tz, dur, dec, t32, Mixed FROM ns.t) "
+        "WITH q AS (SELECT id, i32, u8, u64, x, f, h, s, ls, bin, fsb, b, d, ts, tz, dur, dec, t32, Mixed "
+        "FROM ns.t) "
         "SELECT * FROM q ORDER BY q.id",
     };
     for (size_t i = 0; i < sizeof texts / sizeof texts[0]; i += 2) {
-        lk_err err = {0};
+        lk_err             err = {0};
         struct ArrowSchema schema;
-        struct ArrowArray rows;
-        lk_rc rc = fixture_query(&fixture, texts[i], &standard, false, &schema, &rows, &err);
+        struct ArrowArray  rows;
+        lk_rc              rc = fixture_query(&fixture, texts[i], &standard, false, &schema, &rows, &err);
         if (rc != LK_OK) {
             fail_msg("%s: %s %s", texts[i], lk_rc_name(rc), err.context);
         }
@@ -266,11 +278,12 @@ static void plain_references_keep_their_table_type(void **state)
         assert_int_equal(rows.length, 1000);
         /* Values: the straight path carries the table's own. */
         struct ArrowSchema straight_schema;
-        struct ArrowArray straight_rows;
-        assert_int_equal(fixture_query(&fixture,
-                             "SELECT id, i32, u8, u64, x, f, h, s, ls, bin, fsb, b, d, ts, tz, dur, dec, t32, Mixed "
-                             "FROM ns.t",
-                             &standard, false, &straight_schema, &straight_rows, &err),
+        struct ArrowArray  straight_rows;
+        assert_int_equal(
+            fixture_query(&fixture,
+                "SELECT id, i32, u8, u64, x, f, h, s, ls, bin, fsb, b, d, ts, tz, dur, dec, t32, Mixed "
+                "FROM ns.t",
+                &standard, false, &straight_schema, &straight_rows, &err),
             LK_OK);
         char *got = fixture_format(&schema, &rows), *want = fixture_format(&straight_schema, &straight_rows);
         assert_string_equal(got, want);
@@ -286,10 +299,11 @@ static void plain_references_keep_their_table_type(void **state)
 static void expressions_have_the_carrier_type(void **state)
 {
     (void)state;
-    lk_err err = {0};
+    lk_err             err = {0};
     struct ArrowSchema schema;
-    struct ArrowArray rows;
-    const char *text = "SELECT h + h, dur + 1, fsb || fsb, ls || 'x', tz, count(*) AS n FROM ns.t GROUP BY ALL";
+    struct ArrowArray  rows;
+    const char        *text =
+        "SELECT h + h, dur + 1, fsb || fsb, ls || 'x', tz, count(*) AS n FROM ns.t GROUP BY ALL";
     assert_int_equal(fixture_query(&fixture, text, &standard, false, &schema, &rows, &err), LK_OK);
     static const char *const formats[] = {"f", "l", "z", "u", "tsm:Europe/Berlin", "l"};
     for (int64_t c = 0; c < schema.n_children; c++) {
@@ -302,16 +316,20 @@ static void expressions_have_the_carrier_type(void **state)
 static void outer_joins_make_columns_nullable(void **state)
 {
     (void)state;
-    static const struct { const char *text; bool a, b; } cases[] = {
+    static const struct {
+        const char *text;
+        bool        a, b;
+    } cases[] = {
         {"SELECT a.id, b.id FROM ns.t a JOIN ns.t b ON a.id = b.id + 1", false, false},
         {"SELECT a.id, b.id FROM ns.t a LEFT JOIN ns.t b ON a.id = b.id + 1", false, true},
         {"SELECT a.id, b.id FROM ns.t a RIGHT JOIN ns.t b ON a.id = b.id + 1", true, false},
         {"SELECT a.id, b.id FROM ns.t a FULL JOIN ns.t b ON a.id = b.id + 1", true, true},
-        {"SELECT * FROM (SELECT id FROM ns.t) a LEFT JOIN (SELECT id AS k FROM ns.t) b ON id = k", false, true},
+        {"SELECT * FROM (SELECT id FROM ns.t) a LEFT JOIN (SELECT id AS k FROM ns.t) b ON id = k", false,
+            true},
     };
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
-        lk_err err = {0};
-        lk_sql_statement *statement = NULL;
+        lk_err             err = {0};
+        lk_sql_statement  *statement = NULL;
         struct ArrowSchema schema;
         assert_int_equal(lk_sql_parse(fixture.sql, lk_bytes_of(cases[i].text), &statement, &err), LK_OK);
         const lk_sql_request request = {.statement = statement, .snapshots = &plain};
@@ -327,7 +345,7 @@ static void a_type_without_carrier_is_refused_by_name(void **state)
 {
     (void)state;
     lk_err err = {0};
-    char *got = fixture_text(&fixture, "SELECT big FROM ns.t ORDER BY id", &standard, false, &err);
+    char  *got = fixture_text(&fixture, "SELECT big FROM ns.t ORDER BY id", &standard, false, &err);
     assert_string_equal(got, "error PLANNING: column \"big\" has a type that only a plain SELECT can read");
     free(got);
     got = fixture_text(&fixture, "SELECT max(id) FROM ns.t", &standard, false, &err);

@@ -112,8 +112,8 @@ lk_rc lk_run_error(lk_run *run, lk_duck_phase phase, DUCKDB_V2_ERROR code, duckd
     const char *doing, lk_err *err)
 {
     lk_err stopped = {0};
-    lk_rc stop = lk_cancel_check(run->cancel, &stopped);
-    lk_rc rc = lk_duck_fail(err, phase, code, info, doing);
+    lk_rc  stop = lk_cancel_check(run->cancel, &stopped);
+    lk_rc  rc = lk_duck_fail(err, phase, code, info, doing);
     lk_mutex_lock(&run->mutex);
     bool ours = run->failed;
     if (ours) {

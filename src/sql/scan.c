@@ -71,7 +71,8 @@ static bool check(bound *b, DUCKDB_V2_ERROR code, duckdb_v2_error_info_handle *i
 
 const struct ArrowSchema *lk_run_source_schema(const lk_run_source *source)
 {
-    return source->snapshot == NULL ? &source->listing_schema : source->snapshot->ops->schema(source->snapshot);
+    return source->snapshot == NULL ? &source->listing_schema
+                                    : source->snapshot->ops->schema(source->snapshot);
 }
 
 /* -- bind ------------------------------------------------------------------------------------------ */
@@ -97,9 +98,10 @@ static DUCKDB_V2_ERROR declare(bound *b, duckdb_v2_table_function_bind_info_hand
     duckdb_v2_context_handle context, duckdb_v2_error_info_handle *info)
 {
     duckdb_v2_arrow_importer_handle importer = NULL;
-    duckdb_v2_schema_handle schema = NULL;
-    idx_t count = 0;
-    DUCKDB_V2_ERROR code = duckdb_v2_arrow_importer_create(context, &b->source->carrier, CHUNK_ROWS, &importer, info);
+    duckdb_v2_schema_handle         schema = NULL;
+    idx_t                           count = 0;
+    DUCKDB_V2_ERROR                 code =
+        duckdb_v2_arrow_importer_create(context, &b->source->carrier, CHUNK_ROWS, &importer, info);
     if (code == DUCKDB_V2_ERROR_NONE) {
         code = duckdb_v2_arrow_importer_get_schema(importer, &schema, info);
     }
@@ -125,14 +127,15 @@ static uint64_t row_count(const lk_run_source *source)
                                     : source->snapshot->ops->row_count(source->snapshot);
 }
 
-static void on_bind(duckdb_v2_function_bind_info_handle info, duckdb_v2_table_function_bind_info_handle result,
-    duckdb_v2_context_handle context, duckdb_v2_error_info_handle *slot)
+static void on_bind(duckdb_v2_function_bind_info_handle info,
+    duckdb_v2_table_function_bind_info_handle result, duckdb_v2_context_handle context,
+    duckdb_v2_error_info_handle *slot)
 {
-    void *runs = NULL;
+    void    *runs = NULL;
     uint64_t id = 0, index = 0;
-    lk_run *run = NULL;
-    if (duckdb_v2_function_bind_get_user_data(info, &runs, NULL) == DUCKDB_V2_ERROR_NONE && argument(info, 0, &id) &&
-        argument(info, 1, &index)) {
+    lk_run  *run = NULL;
+    if (duckdb_v2_function_bind_get_user_data(info, &runs, NULL) == DUCKDB_V2_ERROR_NONE &&
+        argument(info, 0, &id) && argument(info, 1, &index)) {
         run = lk_runs_find(runs, id);
     }
     if (run == NULL || index >= run->statement->source_count) {
@@ -144,8 +147,8 @@ static void on_bind(duckdb_v2_function_bind_info_handle info, duckdb_v2_table_fu
     b->run = run;
     b->source = &run->sources[index];
     duckdb_v2_error_info_handle problem = NULL;
-    duckdb_v2_opaque data = {b, bound_free, NULL};
-    DUCKDB_V2_ERROR code = declare(b, result, context, &problem);
+    duckdb_v2_opaque            data = {b, bound_free, NULL};
+    DUCKDB_V2_ERROR             code = declare(b, result, context, &problem);
     if (code == DUCKDB_V2_ERROR_NONE) {
         code = duckdb_v2_table_function_bind_set_cardinality(result, row_count(b->source), true, &problem);
     }
@@ -157,8 +160,8 @@ static void on_bind(duckdb_v2_function_bind_info_handle info, duckdb_v2_table_fu
     }
 }
 
-static void on_pushdown(duckdb_v2_table_function_filter_pushdown_info_handle info, duckdb_v2_context_handle context,
-    duckdb_v2_error_info_handle *slot)
+static void on_pushdown(duckdb_v2_table_function_filter_pushdown_info_handle info,
+    duckdb_v2_context_handle context, duckdb_v2_error_info_handle *slot)
 {
     (void)context;
     (void)slot;
@@ -187,14 +190,15 @@ static void global_free(void *data)
 static lk_rc read_columns(duckdb_v2_table_function_init_global_info_handle info, global *g, lk_err *err)
 {
     const struct ArrowSchema *schema = lk_run_source_schema(g->bound->source);
-    idx_t count = 0;
+    idx_t                     count = 0;
     (void)duckdb_v2_table_function_init_global_get_column_count(info, &count, NULL);
     g->columns = calloc(count + 1, sizeof *g->columns);
     LK_ASSERT(g->columns != NULL);
     for (idx_t i = 0; i < count; i++) {
-        idx_t column = 0;
+        idx_t                       column = 0;
         duckdb_v2_error_info_handle problem = NULL;
-        DUCKDB_V2_ERROR code = duckdb_v2_table_function_init_global_get_column_index(info, i, &column, &problem);
+        DUCKDB_V2_ERROR             code =
+            duckdb_v2_table_function_init_global_get_column_index(info, i, &column, &problem);
         if (code != DUCKDB_V2_ERROR_NONE || column >= (idx_t)schema->n_children) {
             return lk_duck_fail(err, LK_DUCK_STARTING, code, &problem, "scan column");
         }
@@ -253,7 +257,7 @@ static void on_global(duckdb_v2_table_function_init_global_info_handle info, duc
     LK_ASSERT(g != NULL);
     g->bound = data;
     lk_err err = {0};
-    lk_rc rc = read_columns(info, g, &err);
+    lk_rc  rc = read_columns(info, g, &err);
     if (rc == LK_OK) {
         rc = project_carrier(g, &err);
     }
@@ -287,10 +291,10 @@ static void on_local(duckdb_v2_table_function_init_local_info_handle info, duckd
         return;
     }
     global *g = data;
-    local *l = calloc(1, sizeof *l);
+    local  *l = calloc(1, sizeof *l);
     LK_ASSERT(l != NULL);
     duckdb_v2_error_info_handle problem = NULL;
-    DUCKDB_V2_ERROR code = DUCKDB_V2_ERROR_NONE;
+    DUCKDB_V2_ERROR             code = DUCKDB_V2_ERROR_NONE;
     if (g->column_count > 0) {
         code = duckdb_v2_arrow_importer_create(context, &g->carrier, CHUNK_ROWS, &l->importer, &problem);
     }
@@ -308,7 +312,7 @@ static void on_local(duckdb_v2_table_function_init_local_info_handle info, duckd
 static lk_rc listing_batch(global *g, struct ArrowArray *out, lk_err *err)
 {
     const struct ArrowArray *all = lk_shared_array_get(g->bound->source->listing);
-    struct ArrowArray whole = {0};
+    struct ArrowArray        whole = {0};
     if (ArrowArrayInitFromType(out, NANOARROW_TYPE_STRUCT) != NANOARROW_OK ||
         ArrowArrayAllocateChildren(out, (int64_t)g->column_count) != NANOARROW_OK) {
         return lk_fail(err, LK_E_LIMIT, "listing");
@@ -326,8 +330,8 @@ static lk_rc listing_batch(global *g, struct ArrowArray *out, lk_err *err)
 static lk_rc next_batch(global *g, local *l, struct ArrowArray *out, lk_err *err)
 {
     const struct ArrowSchema *schema = lk_run_source_schema(g->bound->source);
-    bool done = false;
-    lk_rc rc = LK_OK;
+    bool                      done = false;
+    lk_rc                     rc = LK_OK;
     *out = (struct ArrowArray){0};
     if (g->scan == NULL) {
         return atomic_exchange(&g->listing_taken, true) ? LK_OK : listing_batch(g, out, err);
@@ -339,7 +343,8 @@ static lk_rc next_batch(global *g, local *l, struct ArrowArray *out, lk_err *err
         }
     }
     for (size_t i = 0; rc == LK_OK && out->release != NULL && i < g->column_count; i++) {
-        rc = lk_carrier_import(schema->children[g->columns[i]], g->carrier.children[i], out->children[i], err);
+        rc =
+            lk_carrier_import(schema->children[g->columns[i]], g->carrier.children[i], out->children[i], err);
     }
     if (rc != LK_OK) {
         lk_array_release(out);
@@ -348,10 +353,10 @@ static lk_rc next_batch(global *g, local *l, struct ArrowArray *out, lk_err *err
 }
 
 /* Points DuckDB's output vectors at the chunk's. */
-static DUCKDB_V2_ERROR refer(duckdb_v2_data_chunk_handle chunk, duckdb_v2_data_chunk_handle out, size_t columns,
-    duckdb_v2_error_info_handle *info)
+static DUCKDB_V2_ERROR refer(duckdb_v2_data_chunk_handle chunk, duckdb_v2_data_chunk_handle out,
+    size_t columns, duckdb_v2_error_info_handle *info)
 {
-    idx_t rows = 0;
+    idx_t           rows = 0;
     DUCKDB_V2_ERROR code = duckdb_v2_data_chunk_get_size(chunk, &rows, info);
     for (size_t i = 0; code == DUCKDB_V2_ERROR_NONE && i < columns; i++) {
         duckdb_v2_vector_handle from = NULL, to = NULL;
@@ -374,10 +379,10 @@ static lk_rc produce(global *g, local *l, duckdb_v2_data_chunk_handle out, lk_er
 {
     for (;;) {
         duckdb_v2_error_info_handle info = NULL;
-        DUCKDB_V2_ERROR code = DUCKDB_V2_ERROR_NONE;
+        DUCKDB_V2_ERROR             code = DUCKDB_V2_ERROR_NONE;
         if (!l->draining) {
             struct ArrowArray batch = {0};
-            lk_rc rc = next_batch(g, l, &batch, err);
+            lk_rc             rc = next_batch(g, l, &batch, err);
             if (rc != LK_OK || batch.release == NULL) {
                 return rc;
             }
@@ -408,7 +413,7 @@ static void on_exec(duckdb_v2_table_function_exec_info_handle info, duckdb_v2_co
     duckdb_v2_error_info_handle *slot)
 {
     (void)context;
-    void *global_state = NULL, *local_state = NULL;
+    void                       *global_state = NULL, *local_state = NULL;
     duckdb_v2_data_chunk_handle out = NULL;
     if (duckdb_v2_table_function_exec_get_global_state(info, &global_state, NULL) != DUCKDB_V2_ERROR_NONE ||
         duckdb_v2_table_function_exec_get_local_state(info, &local_state, NULL) != DUCKDB_V2_ERROR_NONE ||
@@ -417,8 +422,8 @@ static void on_exec(duckdb_v2_table_function_exec_info_handle info, duckdb_v2_co
         return;
     }
     global *g = global_state;
-    lk_err err = {0};
-    lk_rc rc = lk_cancel_check(g->bound->run->cancel, &err);
+    lk_err  err = {0};
+    lk_rc   rc = lk_cancel_check(g->bound->run->cancel, &err);
     if (rc == LK_OK) {
         rc = produce(g, local_state, out, &err);
     }
@@ -427,8 +432,8 @@ static void on_exec(duckdb_v2_table_function_exec_info_handle info, duckdb_v2_co
     }
 }
 
-static void on_partition(duckdb_v2_table_function_partition_data_info_handle info, duckdb_v2_context_handle context,
-    duckdb_v2_error_info_handle *slot)
+static void on_partition(duckdb_v2_table_function_partition_data_info_handle info,
+    duckdb_v2_context_handle context, duckdb_v2_error_info_handle *slot)
 {
     (void)context;
     (void)slot;
@@ -441,12 +446,12 @@ static void on_partition(duckdb_v2_table_function_partition_data_info_handle inf
 
 /* -- registration ---------------------------------------------------------------------------------- */
 
-static DUCKDB_V2_ERROR add_parameters(duckdb_v2_factory_handle factory, duckdb_v2_table_function_handle function,
-    duckdb_v2_error_info_handle *info)
+static DUCKDB_V2_ERROR add_parameters(duckdb_v2_factory_handle factory,
+    duckdb_v2_table_function_handle function, duckdb_v2_error_info_handle *info)
 {
-    static const char *const names[] = {"run", "source"};
+    static const char *const            names[] = {"run", "source"};
     duckdb_v2_function_signature_handle signature = NULL;
-    duckdb_v2_logical_type_handle type = NULL;
+    duckdb_v2_logical_type_handle       type = NULL;
     DUCKDB_V2_ERROR code = duckdb_v2_table_function_get_signature(function, &signature, info);
     if (code == DUCKDB_V2_ERROR_NONE) {
         code = duckdb_v2_factory_create_type_from_id(
@@ -465,7 +470,7 @@ static DUCKDB_V2_ERROR set_callbacks(
     duckdb_v2_table_function_handle function, lk_runs *runs, duckdb_v2_error_info_handle *info)
 {
     duckdb_v2_opaque user = {runs, NULL, NULL};
-    DUCKDB_V2_ERROR code = duckdb_v2_table_function_set_user_data(function, &user, info);
+    DUCKDB_V2_ERROR  code = duckdb_v2_table_function_set_user_data(function, &user, info);
 #define SET(call) code = code == DUCKDB_V2_ERROR_NONE ? (call) : code
     SET(duckdb_v2_table_function_set_bind_callback(function, on_bind, info));
     SET(duckdb_v2_table_function_set_init_global_callback(function, on_global, info));
@@ -480,11 +485,11 @@ static DUCKDB_V2_ERROR set_callbacks(
 
 lk_rc lk_scan_register(duckdb_v2_connection_handle connection, lk_runs *runs, lk_err *err)
 {
-    duckdb_v2_error_info_handle info = NULL;
-    duckdb_v2_factory_handle factory = NULL;
+    duckdb_v2_error_info_handle     info = NULL;
+    duckdb_v2_factory_handle        factory = NULL;
     duckdb_v2_table_function_handle function = NULL;
-    duckdb_v2_str name = lk_duck_str(LK_LITERAL("lake_scan"));
-    DUCKDB_V2_ERROR code = duckdb_v2_connection_get_factory(connection, &factory, &info);
+    duckdb_v2_str                   name = lk_duck_str(LK_LITERAL("lake_scan"));
+    DUCKDB_V2_ERROR                 code = duckdb_v2_connection_get_factory(connection, &factory, &info);
     if (code == DUCKDB_V2_ERROR_NONE) {
         code = duckdb_v2_table_function_create(factory, &function, &info);
     }
@@ -501,5 +506,6 @@ lk_rc lk_scan_register(duckdb_v2_connection_handle connection, lk_runs *runs, lk
         code = duckdb_v2_connection_register_table_function(connection, function, &info);
     }
     (void)duckdb_v2_table_function_destroy(&function);
-    return code == DUCKDB_V2_ERROR_NONE ? LK_OK : lk_duck_fail(err, LK_DUCK_STARTING, code, &info, "register scan");
+    return code == DUCKDB_V2_ERROR_NONE ? LK_OK
+                                        : lk_duck_fail(err, LK_DUCK_STARTING, code, &info, "register scan");
 }

@@ -42,7 +42,7 @@ static lk_bytes text_of(lk_arena *arena, const json_t *text)
 static bool column_of(lk_arena *arena, const json_t *e, const char *alias, lk_bytes *out)
 {
     const json_t *names = json_object_get(e, "column_names");
-    size_t count = json_array_size(names);
+    size_t        count = json_array_size(names);
     if (!is(e, "class", "COLUMN_REF") || count == 0 || count > 2 ||
         (count == 2 && strcasecmp(json_string_value(json_array_get(names, 0)), alias) != 0)) {
         return false;
@@ -82,7 +82,8 @@ static lk_filter *new_filter(lk_arena *arena, lk_predicate_kind kind)
     return filter;
 }
 
-static lk_filter *with_children(lk_arena *arena, lk_predicate_kind kind, const lk_filter *a, const lk_filter *b)
+static lk_filter *with_children(
+    lk_arena *arena, lk_predicate_kind kind, const lk_filter *a, const lk_filter *b)
 {
     lk_filter *filter = new_filter(arena, kind);
     filter->children = lk_arena_take(arena, 2 * sizeof *filter->children);
@@ -94,7 +95,7 @@ static lk_filter *with_children(lk_arena *arena, lk_predicate_kind kind, const l
 
 static lk_filter *compare(lk_arena *arena, lk_bytes column, lk_compare op, lk_literal literal)
 {
-    lk_filter *filter = new_filter(arena, LK_PREDICATE_COMPARE);
+    lk_filter  *filter = new_filter(arena, LK_PREDICATE_COMPARE);
     lk_literal *copy = lk_arena_take(arena, sizeof *copy);
     *copy = literal;
     filter->column = column;
@@ -106,14 +107,20 @@ static lk_filter *compare(lk_arena *arena, lk_bytes column, lk_compare op, lk_li
 
 static const lk_filter *comparison(lk_arena *arena, const json_t *e, const char *alias)
 {
-    static const struct { const char *type; lk_compare op, mirrored; } rows[] = {
-        {"COMPARE_EQUAL", LK_EQ, LK_EQ}, {"COMPARE_NOTEQUAL", LK_NE, LK_NE},
-        {"COMPARE_LESSTHAN", LK_LT, LK_GT}, {"COMPARE_GREATERTHAN", LK_GT, LK_LT},
-        {"COMPARE_LESSTHANOREQUALTO", LK_LE, LK_GE}, {"COMPARE_GREATERTHANOREQUALTO", LK_GE, LK_LE},
+    static const struct {
+        const char *type;
+        lk_compare  op, mirrored;
+    } rows[] = {
+        {"COMPARE_EQUAL", LK_EQ, LK_EQ},
+        {"COMPARE_NOTEQUAL", LK_NE, LK_NE},
+        {"COMPARE_LESSTHAN", LK_LT, LK_GT},
+        {"COMPARE_GREATERTHAN", LK_GT, LK_LT},
+        {"COMPARE_LESSTHANOREQUALTO", LK_LE, LK_GE},
+        {"COMPARE_GREATERTHANOREQUALTO", LK_GE, LK_LE},
     };
     const json_t *left = json_object_get(e, "left"), *right = json_object_get(e, "right");
-    lk_bytes column = {0};
-    lk_literal literal = {0};
+    lk_bytes      column = {0};
+    lk_literal    literal = {0};
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
         if (!is(e, "type", rows[i].type)) {
             continue;
@@ -130,22 +137,22 @@ static const lk_filter *comparison(lk_arena *arena, const json_t *e, const char 
 
 static const lk_filter *between(lk_arena *arena, const json_t *e, const char *alias)
 {
-    lk_bytes column = {0};
+    lk_bytes   column = {0};
     lk_literal lower = {0}, upper = {0};
     if (!column_of(arena, json_object_get(e, "input"), alias, &column) ||
         !literal_of(arena, json_object_get(e, "lower"), &lower) ||
         !literal_of(arena, json_object_get(e, "upper"), &upper) || lower.kind != upper.kind) {
         return NULL;
     }
-    return with_children(arena, LK_PREDICATE_AND, compare(arena, column, LK_GE, lower),
-        compare(arena, column, LK_LE, upper));
+    return with_children(
+        arena, LK_PREDICATE_AND, compare(arena, column, LK_GE, lower), compare(arena, column, LK_LE, upper));
 }
 
 static const lk_filter *in_list(lk_arena *arena, const json_t *e, const char *alias)
 {
     const json_t *children = json_object_get(e, "children");
-    size_t count = json_array_size(children);
-    lk_filter *filter = new_filter(arena, LK_PREDICATE_IN);
+    size_t        count = json_array_size(children);
+    lk_filter    *filter = new_filter(arena, LK_PREDICATE_IN);
     if (count < 2 || !column_of(arena, json_array_get(children, 0), alias, &filter->column)) {
         return NULL;
     }
@@ -175,9 +182,9 @@ static const lk_filter *operator_of(lk_arena *arena, const json_t *e, const char
         const lk_filter *inner = filter_of(arena, first, alias);
         return inner == NULL ? NULL : with_children(arena, LK_PREDICATE_NOT, inner, NULL);
     }
-    bool is_null = is(e, "type", "OPERATOR_IS_NULL");
+    bool       is_null = is(e, "type", "OPERATOR_IS_NULL");
     lk_filter *filter = new_filter(arena, is_null ? LK_PREDICATE_IS_NULL : LK_PREDICATE_IS_NOT_NULL);
-    bool known = is_null || is(e, "type", "OPERATOR_IS_NOT_NULL");
+    bool       known = is_null || is(e, "type", "OPERATOR_IS_NOT_NULL");
     return known && column_of(arena, first, alias, &filter->column) ? filter : NULL;
 }
 
@@ -185,12 +192,14 @@ static const lk_filter *operator_of(lk_arena *arena, const json_t *e, const char
 static const lk_filter *like(lk_arena *arena, const json_t *e, const char *alias)
 {
     static const char *const others[] = {"filter", "distinct", "schema", "catalog", NULL};
-    const json_t *arguments = json_object_get(e, "arguments");
-    bool negated = is(e, "function_name", "!~~");
-    lk_filter *filter = new_filter(arena, LK_PREDICATE_PREFIX);
-    lk_literal *literal = lk_arena_take(arena, sizeof *literal);
-    if ((!negated && !is(e, "function_name", "~~")) || json_array_size(arguments) != 2 || !all_absent(e, others) ||
-        !column_of(arena, json_object_get(json_array_get(arguments, 0), "expression"), alias, &filter->column) ||
+    const json_t            *arguments = json_object_get(e, "arguments");
+    bool                     negated = is(e, "function_name", "!~~");
+    lk_filter               *filter = new_filter(arena, LK_PREDICATE_PREFIX);
+    lk_literal              *literal = lk_arena_take(arena, sizeof *literal);
+    if ((!negated && !is(e, "function_name", "~~")) || json_array_size(arguments) != 2 ||
+        !all_absent(e, others) ||
+        !column_of(
+            arena, json_object_get(json_array_get(arguments, 0), "expression"), alias, &filter->column) ||
         !literal_of(arena, json_object_get(json_array_get(arguments, 1), "expression"), literal) ||
         literal->kind != LK_LITERAL_STRING || literal->text.size == 0 ||
         literal->text.data[literal->text.size - 1] != '%') {
@@ -209,8 +218,8 @@ static const lk_filter *like(lk_arena *arena, const json_t *e, const char *alias
 static const lk_filter *conjunction(lk_arena *arena, const json_t *e, const char *alias)
 {
     const json_t *children = json_object_get(e, "children");
-    bool both = is(e, "type", "CONJUNCTION_AND");
-    lk_filter *filter = new_filter(arena, both ? LK_PREDICATE_AND : LK_PREDICATE_OR);
+    bool          both = is(e, "type", "CONJUNCTION_AND");
+    lk_filter    *filter = new_filter(arena, both ? LK_PREDICATE_AND : LK_PREDICATE_OR);
     filter->child_count = json_array_size(children);
     filter->children = lk_arena_take(arena, (filter->child_count + 1) * sizeof *filter->children);
     for (size_t i = 0; i < filter->child_count; i++) {
@@ -257,11 +266,11 @@ static bool read_limit(const json_t *modifiers, uint64_t *out)
         return true;
     }
     const json_t *literal = json_object_get(limit, "literal");
-    const char *text = lk_tree_text(literal, "text");
-    char *end = NULL;
+    const char   *text = lk_tree_text(literal, "text");
+    char         *end = NULL;
     if (json_array_size(modifiers) != 1 || !is(modifier, "type", "LIMIT_MODIFIER") ||
-        !absent(modifier, "offset") || is(modifier, "limit_type", "PERCENTAGE") || !is(literal, "kind", "INTEGER") ||
-        strlen(text) > 18 || *text == '-') {
+        !absent(modifier, "offset") || is(modifier, "limit_type", "PERCENTAGE") ||
+        !is(literal, "kind", "INTEGER") || strlen(text) > 18 || *text == '-') {
         return false;
     }
     *out = strtoull(text, &end, 10);
@@ -277,11 +286,11 @@ static bool is_count_star(const json_t *e)
 
 static bool read_items(lk_arena *arena, const json_t *list, const char *alias, lk_shape *shape)
 {
-    static const char *const others[] = {"exclude_list", "replace_list", "qualified_exclude_list", "rename_list",
-        "columns", "expr", NULL};
-    size_t count = json_array_size(list);
+    static const char *const others[] = {
+        "exclude_list", "replace_list", "qualified_exclude_list", "rename_list", "columns", "expr", NULL};
+    size_t         count = json_array_size(list);
     lk_shape_item *items = lk_arena_take(arena, (count + 1) * sizeof *items);
-    const json_t *only = json_array_get(list, 0);
+    const json_t  *only = json_array_get(list, 0);
     if (count == 1 && is_count_star(only)) {
         const char *name = lk_tree_text(only, "alias");
         shape->count = true;
@@ -311,12 +320,12 @@ const lk_shape *lk_shape_of(lk_arena *arena, const json_t *node)
     static const char *const others[] = {
         "group_expressions", "group_sets", "having", "sample", "qualify", NULL};
     const json_t *from = json_object_get(node, "from_table"), *where = json_object_get(node, "where_clause");
-    const char *alias = lk_tree_text(from, "alias"), *handling = lk_tree_text(node, "aggregate_handling");
-    lk_shape *shape = lk_arena_take(arena, sizeof *shape);
+    const char   *alias = lk_tree_text(from, "alias"), *handling = lk_tree_text(node, "aggregate_handling");
+    lk_shape     *shape = lk_arena_take(arena, sizeof *shape);
     if (!is(node, "type", "SELECT_NODE") || !all_absent(node, others) ||
         !absent(json_object_get(node, "cte_map"), "map") ||
-        (*handling != '\0' && strcmp(handling, "STANDARD_HANDLING") != 0) || !is(from, "type", "BASE_TABLE") ||
-        !absent(from, "sample") || !absent(from, "column_name_alias") ||
+        (*handling != '\0' && strcmp(handling, "STANDARD_HANDLING") != 0) ||
+        !is(from, "type", "BASE_TABLE") || !absent(from, "sample") || !absent(from, "column_name_alias") ||
         !lk_source_index(lk_tree_text(from, "table_name"), &shape->source) ||
         !read_limit(json_object_get(node, "modifiers"), &shape->limit) ||
         !read_items(arena, json_object_get(node, "select_list"), alias, shape)) {

@@ -31,7 +31,7 @@ static bool is_private_directory(const char *path)
 static bool is_orphan(const char *path, lk_arena *arena)
 {
     lk_bytes file = lk_arena_format(arena, "%s/%s", path, marker);
-    int fd = is_private_directory(path) ? open(file.data, O_RDWR | O_CLOEXEC | O_NOFOLLOW) : -1;
+    int      fd = is_private_directory(path) ? open(file.data, O_RDWR | O_CLOEXEC | O_NOFOLLOW) : -1;
     if (fd < 0) {
         return false;
     }
@@ -48,7 +48,7 @@ static void remove_orphans(const char *parent, lk_arena *arena)
             continue;
         }
         lk_bytes path = lk_arena_format(arena, "%s/%s", parent, entry->d_name);
-        lk_err ignored = {0};
+        lk_err   ignored = {0};
         if (is_orphan(path.data, arena) && lk_directory_remove(path.data, &ignored) == LK_OK) {
             lk_log(LK_LOG_SPILL_CLEANED, LK_LOG_T("path", path));
         }
@@ -74,14 +74,15 @@ lk_rc lk_spill_open(lk_bytes parent, lk_spill *out, lk_err *err)
 {
     lk_arena arena = {0};
     lk_spill spill = {.lock = -1};
-    char *root = lk_arena_text(&arena, parent);
-    lk_rc rc = lk_directory_make(root, 0700, err);
+    char    *root = lk_arena_text(&arena, parent);
+    lk_rc    rc = lk_directory_make(root, 0700, err);
     if (rc == LK_OK) {
         remove_orphans(root, &arena);
         lk_bytes pattern = lk_arena_format(&arena, "%s/%sXXXXXX", root, prefix);
-        char *made = mkdtemp(lk_arena_text(&arena, pattern)); /* mode 0700 */
+        char    *made = mkdtemp(lk_arena_text(&arena, pattern)); /* mode 0700 */
         spill.path = made == NULL ? NULL : strdup(made);
-        rc = made == NULL ? lk_fail_errno(err, errno, "make spill directory in", root) : mark(&spill, &arena, err);
+        rc = made == NULL ? lk_fail_errno(err, errno, "make spill directory in", root)
+                          : mark(&spill, &arena, err);
     }
     lk_arena_close(&arena);
     if (rc != LK_OK) {

@@ -15,6 +15,6 @@ typedef struct lk_spill {
 
 /* Makes parent when it is missing, removes orphans, creates ours. LK_E_IO, LK_E_STORE_FULL. */
 LK_MUST_CHECK lk_rc lk_spill_open(lk_bytes parent, lk_spill *out, lk_err *err);
-void lk_spill_close(lk_spill *spill); /* removes the directory; accepts zero */
+void                lk_spill_close(lk_spill *spill); /* removes the directory; accepts zero */
 
 #endif

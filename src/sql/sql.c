@@ -18,12 +18,12 @@
 enum { CACHED_BYTES_DEFAULT = 8 * 1024 * 1024 };
 
 struct lk_sql {
-    lk_spill  spill;
-    uint64_t  memory_bytes, spill_bytes, thread_count, sql_bytes_max;
-    lk_mutex  mutex; /* rank SQL */
-    lk_cond   changed;
+    lk_spill spill;
+    uint64_t memory_bytes, spill_bytes, thread_count, sql_bytes_max;
+    lk_mutex mutex; /* rank SQL */
+    lk_cond  changed;
     enum { IDLE, STARTING, READY } state; /* by mutex */
-    lk_duck      *duck; /* set before READY */
+    lk_duck      *duck;                   /* set before READY */
     lk_runs      *runs;
     lk_sql_cache *cache;
 };
@@ -31,7 +31,7 @@ struct lk_sql {
 lk_rc lk_sql_open(lk_sql **out, const lk_sql_options *options, lk_err *err)
 {
     lk_spill spill = {0};
-    lk_rc rc = lk_spill_open(options->spill_directory, &spill, err);
+    lk_rc    rc = lk_spill_open(options->spill_directory, &spill, err);
     if (rc != LK_OK) {
         return rc;
     }
@@ -45,7 +45,8 @@ lk_rc lk_sql_open(lk_sql **out, const lk_sql_options *options, lk_err *err)
     sql->sql_bytes_max = options->sql_bytes_max;
     lk_mutex_init(&sql->mutex, LK_RANK_SQL);
     lk_cond_init(&sql->changed);
-    sql->cache = lk_sql_cache_open(options->cached_bytes_max > 0 ? options->cached_bytes_max : CACHED_BYTES_DEFAULT);
+    sql->cache =
+        lk_sql_cache_open(options->cached_bytes_max > 0 ? options->cached_bytes_max : CACHED_BYTES_DEFAULT);
     *out = sql;
     return LK_OK;
 }
@@ -77,8 +78,8 @@ static lk_rc start(lk_sql *sql, lk_err *err)
         .memory_bytes = sql->memory_bytes,
         .spill_bytes = sql->spill_bytes,
         .thread_count = sql->thread_count};
-    lk_runs *runs = NULL;
-    lk_rc rc = lk_runs_open(&runs, err);
+    lk_runs              *runs = NULL;
+    lk_rc                 rc = lk_runs_open(&runs, err);
     if (rc == LK_OK) {
         rc = lk_duck_open(&sql->duck, &options, register_functions, runs, err);
     }
@@ -135,7 +136,7 @@ lk_rc lk_sql_parse(lk_sql *sql, lk_bytes text, lk_sql_statement **out, lk_err *e
 static lk_rc plan_straight(const lk_sql_request *request, lk_straight *plan, bool *fits, lk_err *err)
 {
     const lk_sql_statement *statement = request->statement;
-    const lk_shape *shape = request->engine_only ? NULL : statement->shape;
+    const lk_shape         *shape = request->engine_only ? NULL : statement->shape;
     *fits = false;
     if (shape == NULL || statement->sources[shape->source].listing != LK_LISTING_NONE) {
         return LK_OK;
@@ -163,8 +164,8 @@ lk_rc lk_sql_schema(lk_sql *sql, const lk_sql_request *request, struct ArrowSche
 {
     lk_straight plan = {0};
     lk_batches *result = NULL;
-    bool fits = false;
-    lk_rc rc = plan_straight(request, &plan, &fits, err);
+    bool        fits = false;
+    lk_rc       rc = plan_straight(request, &plan, &fits, err);
     if (rc == LK_OK && fits) {
         lk_schema_move(&plan.schema, out);
         lk_straight_close(&plan);
@@ -183,11 +184,11 @@ lk_rc lk_sql_schema(lk_sql *sql, const lk_sql_request *request, struct ArrowSche
 lk_rc lk_sql_run(lk_sql *sql, const lk_sql_request *request, lk_batches **out, lk_err *err)
 {
     lk_straight plan = {0};
-    bool fits = false;
-    lk_rc rc = plan_straight(request, &plan, &fits, err);
+    bool        fits = false;
+    lk_rc       rc = plan_straight(request, &plan, &fits, err);
     if (rc == LK_OK && fits) {
         const lk_sql_statement *statement = request->statement;
-        size_t table = statement->sources[statement->shape->source].table;
+        size_t                  table = statement->sources[statement->shape->source].table;
         return lk_straight_run(&plan, request->snapshots[table], request->cancel, out, err);
     }
     return rc == LK_OK ? open_engine(sql, request, out, err) : rc;

@@ -27,15 +27,15 @@
 #include "engine/engine.h"
 #include "model/ids.h"
 
-typedef struct lk_sql lk_sql;                     /* the process's SQL engine; open one */
+typedef struct lk_sql           lk_sql;           /* the process's SQL engine; open one */
 typedef struct lk_sql_statement lk_sql_statement; /* a text that passed the gate; refcounted, immutable */
 
 typedef struct lk_sql_options {
-    lk_bytes spill_directory; /* parent of our private child (0700, marker file); made when missing */
-    uint64_t memory_bytes;    /* execution memory of all statements together */
-    uint64_t spill_bytes;     /* disk that they may spill to together */
-    uint64_t thread_count;    /* 0: one per core */
-    uint64_t sql_bytes_max;   /* longest text */
+    lk_bytes spill_directory;  /* parent of our private child (0700, marker file); made when missing */
+    uint64_t memory_bytes;     /* execution memory of all statements together */
+    uint64_t spill_bytes;      /* disk that they may spill to together */
+    uint64_t thread_count;     /* 0: one per core */
+    uint64_t sql_bytes_max;    /* longest text */
     uint64_t cached_bytes_max; /* parsed statements kept by text; 0: 8 MiB */
 } lk_sql_options;
 
@@ -105,7 +105,8 @@ typedef struct lk_sql_request {
 
 /* The schema of the result, by binding only. LK_E_PLANNING with the reason as detail. Parameters that were
  * not given count as unknown: LK_E_PLANNING when the schema depends on them. */
-LK_MUST_CHECK lk_rc lk_sql_schema(lk_sql *sql, const lk_sql_request *request, struct ArrowSchema *out, lk_err *err);
+LK_MUST_CHECK lk_rc lk_sql_schema(
+    lk_sql *sql, const lk_sql_request *request, struct ArrowSchema *out, lk_err *err);
 
 /*
  * Starts the statement. *out streams batches with the schema of lk_sql_schema, holds what it needs of the

@@ -14,12 +14,15 @@ static lk_rc kind_code(DUCKDB_V2_STATEMENT_TYPE kind)
     case DUCKDB_V2_STATEMENT_TYPE_UPDATE:
     case DUCKDB_V2_STATEMENT_TYPE_DELETE:
     case DUCKDB_V2_STATEMENT_TYPE_MERGE_INTO:
-    case DUCKDB_V2_STATEMENT_TYPE_COPY: return LK_E_DML;
+    case DUCKDB_V2_STATEMENT_TYPE_COPY:
+        return LK_E_DML;
     case DUCKDB_V2_STATEMENT_TYPE_CREATE:
     case DUCKDB_V2_STATEMENT_TYPE_CREATE_FUNC:
     case DUCKDB_V2_STATEMENT_TYPE_ALTER:
-    case DUCKDB_V2_STATEMENT_TYPE_DROP: return LK_E_DDL;
-    default: return LK_E_STATEMENT;
+    case DUCKDB_V2_STATEMENT_TYPE_DROP:
+        return LK_E_DDL;
+    default:
+        return LK_E_STATEMENT;
     }
 }
 
@@ -27,9 +30,9 @@ static lk_rc kind_code(DUCKDB_V2_STATEMENT_TYPE kind)
 static lk_rc explain_refusal(lk_duck *duck, const lk_sql_text *text, const json_t *tree, lk_err *err)
 {
     DUCKDB_V2_STATEMENT_TYPE kinds[2] = {DUCKDB_V2_STATEMENT_TYPE_INVALID, DUCKDB_V2_STATEMENT_TYPE_INVALID};
-    size_t count = 0;
-    bool parsed = false;
-    lk_rc rc = lk_duck_kinds(duck, text->body.data, kinds, &count, &parsed, err);
+    size_t                   count = 0;
+    bool                     parsed = false;
+    lk_rc                    rc = lk_duck_kinds(duck, text->body.data, kinds, &count, &parsed, err);
     if (rc != LK_OK) {
         return rc;
     }
@@ -42,7 +45,8 @@ static lk_rc explain_refusal(lk_duck *duck, const lk_sql_text *text, const json_
     const char *reason = lk_tree_text(tree, "error_message");
     rc = lk_fail(err, LK_E_INVALID_SQL, "%.200s", reason);
     if (parsed && count != 1) {
-        (void)lk_detail(err, count == 0 ? "the text holds no statement" : "the text holds more than one statement");
+        (void)lk_detail(
+            err, count == 0 ? "the text holds no statement" : "the text holds more than one statement");
     } else if (!parsed && *reason != '\0') {
         (void)lk_detail(err, "%.200s", reason);
     }
@@ -54,7 +58,7 @@ static lk_rc explain_refusal(lk_duck *duck, const lk_sql_text *text, const json_
 static lk_rc read_tree(lk_duck *duck, const lk_sql_text *text, json_t **out, lk_err *err)
 {
     lk_buf json = {0};
-    lk_rc rc = lk_duck_serialize(duck, text->body, &json, err);
+    lk_rc  rc = lk_duck_serialize(duck, text->body, &json, err);
     if (rc == LK_OK) {
         *out = json_loadb(json.data, json.size, 0, NULL);
         if (*out == NULL) {
@@ -87,9 +91,9 @@ lk_rc lk_statement_parse(lk_duck *duck, lk_bytes text, lk_sql_statement **out, l
     LK_ASSERT(statement != NULL);
     atomic_init(&statement->refs, 1);
     statement->text = lk_arena_copy(&statement->arena, text);
-    lk_arena scratch = {0};
+    lk_arena    scratch = {0};
     lk_sql_text parts = {0};
-    json_t *tree = NULL;
+    json_t     *tree = NULL;
 
     lk_rc rc = lk_sql_text_read(text, &scratch, &parts, err);
     if (rc == LK_OK) {

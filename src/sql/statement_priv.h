@@ -38,13 +38,13 @@ typedef struct lk_literal {
 
 typedef struct lk_filter lk_filter;
 struct lk_filter { /* lk_predicate before the column types are known */
-    lk_predicate_kind  kind;
-    lk_bytes           column;
-    lk_compare         compare;
-    const lk_literal  *literals;
-    size_t             literal_count;
-    const lk_filter  **children;
-    size_t             child_count;
+    lk_predicate_kind kind;
+    lk_bytes          column;
+    lk_compare        compare;
+    const lk_literal *literals;
+    size_t            literal_count;
+    const lk_filter **children;
+    size_t            child_count;
 };
 
 typedef struct lk_shape_item {
@@ -64,7 +64,7 @@ typedef struct lk_shape {
 
 /* -- the origin of output columns ------------------------------------------------------------------ */
 typedef struct lk_origin_select lk_origin_select;
-typedef struct lk_origin_from lk_origin_from;
+typedef struct lk_origin_from   lk_origin_from;
 
 typedef struct lk_origin_item {
     enum { LK_ORIGIN_OTHER, LK_ORIGIN_COLUMN, LK_ORIGIN_STAR } kind;
@@ -74,14 +74,14 @@ typedef struct lk_origin_item {
 struct lk_origin_from {
     enum { LK_ORIGIN_TABLE, LK_ORIGIN_SELECT, LK_ORIGIN_JOIN, LK_ORIGIN_OPAQUE } kind;
     lk_bytes                alias;
-    size_t                  source;            /* TABLE */
-    const lk_origin_select *select;            /* SELECT */
-    const lk_bytes         *columns;           /* alias(a, b, ...) on TABLE and SELECT */
+    size_t                  source;  /* TABLE */
+    const lk_origin_select *select;  /* SELECT */
+    const lk_bytes         *columns; /* alias(a, b, ...) on TABLE and SELECT */
     size_t                  column_count;
-    const lk_origin_from   *left, *right;      /* JOIN */
+    const lk_origin_from   *left, *right;          /* JOIN */
     bool                    left_null, right_null; /* rows of that side may be made of nulls */
-    bool                    left_only;         /* semi and anti joins */
-    bool                    merged;            /* USING, NATURAL: a star is not left then right */
+    bool                    left_only;             /* semi and anti joins */
+    bool                    merged;                /* USING, NATURAL: a star is not left then right */
 };
 
 struct lk_origin_select {
@@ -103,11 +103,11 @@ struct lk_sql_statement {
     size_t                  source_count;
     size_t                  parameter_count;
     bool                    lists;
-    const lk_shape         *shape;  /* NULL: not straight */
-    const lk_origin_select *origin; /* NULL: nothing known */
-    lk_bytes                tree;   /* JSON for lk_duck_deserialize */
+    const lk_shape         *shape;      /* NULL: not straight */
+    const lk_origin_select *origin;     /* NULL: nothing known */
+    lk_bytes                tree;       /* JSON for lk_duck_deserialize */
     _Atomic(char *)         engine_sql; /* NUL-terminated; NULL until first needed */
-    size_t                  bytes;  /* what the cache counts */
+    size_t                  bytes;      /* what the cache counts */
 };
 
 /* Fills everything that depends on the tree alone. tree is DuckDB's JSON, changed in place. */

@@ -31,9 +31,11 @@ static bool find_column(const struct ArrowSchema *schema, lk_bytes name, size_t 
 
 /* -- filters --------------------------------------------------------------------------------------- */
 
-static const lk_predicate *predicate_of(const lk_filter *filter, const struct ArrowSchema *schema, lk_arena *arena);
+static const lk_predicate *predicate_of(
+    const lk_filter *filter, const struct ArrowSchema *schema, lk_arena *arena);
 
-static bool read_values(const lk_filter *filter, const struct ArrowSchema *field, lk_arena *arena, lk_predicate *out)
+static bool read_values(
+    const lk_filter *filter, const struct ArrowSchema *field, lk_arena *arena, lk_predicate *out)
 {
     lk_value *values = lk_arena_take(arena, (filter->literal_count + 1) * sizeof *values);
     for (size_t i = 0; i < filter->literal_count; i++) {
@@ -46,7 +48,8 @@ static bool read_values(const lk_filter *filter, const struct ArrowSchema *field
     return true;
 }
 
-static const lk_predicate *predicate_of(const lk_filter *filter, const struct ArrowSchema *schema, lk_arena *arena)
+static const lk_predicate *predicate_of(
+    const lk_filter *filter, const struct ArrowSchema *schema, lk_arena *arena)
 {
     lk_predicate *out = lk_arena_take(arena, sizeof *out);
     out->kind = filter->kind;
@@ -72,20 +75,20 @@ static const lk_predicate *predicate_of(const lk_filter *filter, const struct Ar
 /* -- columns --------------------------------------------------------------------------------------- */
 
 typedef struct chosen {
-    size_t  *columns;
+    size_t   *columns;
     lk_bytes *names;
-    size_t   count;
+    size_t    count;
 } chosen;
 
 static bool choose(const lk_shape *shape, const struct ArrowSchema *schema, lk_arena *arena, chosen *out)
 {
-    size_t all = (size_t)schema->n_children;
+    size_t   all = (size_t)schema->n_children;
     uint8_t *seen = lk_arena_take(arena, all + 1);
     out->columns = lk_arena_take(arena, (all + 1) * sizeof *out->columns);
     out->names = lk_arena_take(arena, (all + 1) * sizeof *out->names);
     for (size_t i = 0; i < shape->item_count; i++) {
         const lk_shape_item *item = &shape->items[i];
-        size_t first = 0, last = all;
+        size_t               first = 0, last = all;
         if (!item->star) {
             if (!find_column(schema, item->column, &first)) {
                 return false;
@@ -96,7 +99,8 @@ static bool choose(const lk_shape *shape, const struct ArrowSchema *schema, lk_a
             if (seen[k]++ > 0) {
                 return false;
             }
-            out->names[out->count] = item->alias.size > 0 ? item->alias : lk_bytes_of(schema->children[k]->name);
+            out->names[out->count] =
+                item->alias.size > 0 ? item->alias : lk_bytes_of(schema->children[k]->name);
             out->columns[out->count++] = k;
         }
     }
@@ -205,7 +209,7 @@ static lk_rc next_rows(lk_batches *batches, struct ArrowArray *out, lk_err *err)
 static lk_rc count_rows(result *self, int64_t *count, lk_err *err)
 {
     struct ArrowArray batch = {0};
-    lk_rc rc = next_rows(&self->base, &batch, err);
+    lk_rc             rc = next_rows(&self->base, &batch, err);
     while (rc == LK_OK && batch.release != NULL) {
         *count += batch.length;
         lk_array_release(&batch);
@@ -222,7 +226,7 @@ static lk_rc next_count(lk_batches *batches, struct ArrowArray *out, lk_err *err
         return LK_OK;
     }
     int64_t count = 0;
-    lk_rc rc = LK_OK;
+    lk_rc   rc = LK_OK;
     if (self->rows == NULL) {
         count = (int64_t)self->snapshot->ops->row_count(self->snapshot);
     } else {
@@ -270,8 +274,8 @@ lk_rc lk_straight_run(
         .predicate = self->plan.predicate,
         .limit = self->plan.count ? UINT64_MAX : self->plan.limit,
         .cancel = cancel};
-    bool reads = !self->done && (!self->plan.count || self->plan.predicate != NULL);
-    lk_rc rc = reads ? snapshot->ops->scan(snapshot, &options, &self->rows, err) : LK_OK;
+    bool            reads = !self->done && (!self->plan.count || self->plan.predicate != NULL);
+    lk_rc           rc = reads ? snapshot->ops->scan(snapshot, &options, &self->rows, err) : LK_OK;
     if (rc != LK_OK) {
         close_result(&self->base);
         return rc;

@@ -92,7 +92,7 @@ static void table_free(lk_table_snapshot *snapshot)
 static lk_rc table_morsels(
     lk_table_snapshot *snapshot, const lk_scan_options *options, lk_morsel_scan **out, lk_err *err)
 {
-    table *t = (table *)snapshot;
+    table          *t = (table *)snapshot;
     lk_morsel_scan *scan = calloc(1, sizeof *scan);
     must(scan != NULL);
     scan->table = t;
@@ -134,13 +134,13 @@ void lk_morsel_scan_close(lk_morsel_scan *scan)
 static lk_rc filter(const lk_morsel_scan *scan, struct ArrowArray *whole, lk_err *err)
 {
     const struct ArrowSchema *schema = &scan->table->schema;
-    size_t *every = calloc((size_t)schema->n_children + 1, sizeof *every);
-    uint8_t *keep = calloc((size_t)whole->length + 1, 1);
+    size_t                   *every = calloc((size_t)schema->n_children + 1, sizeof *every);
+    uint8_t                  *keep = calloc((size_t)whole->length + 1, 1);
     for (size_t i = 0; i < (size_t)schema->n_children; i++) {
         every[i] = i;
     }
-    lk_rc rc = lk_predicate_evaluate(
-        scan->predicate, schema, whole, every, (size_t)schema->n_children, keep, err);
+    lk_rc rc =
+        lk_predicate_evaluate(scan->predicate, schema, whole, every, (size_t)schema->n_children, keep, err);
     int64_t kept = 0;
     for (int64_t i = 0; i < whole->length; i++) {
         kept += keep[i];
@@ -212,8 +212,8 @@ typedef struct scan_batches {
 static lk_rc scan_next(lk_batches *batches, struct ArrowArray *out, lk_err *err)
 {
     scan_batches *self = (scan_batches *)batches;
-    size_t number = 0;
-    bool done = false;
+    size_t        number = 0;
+    bool          done = false;
     *out = (struct ArrowArray){0};
     if (self->scan->left == 0) {
         return LK_OK;
@@ -224,7 +224,7 @@ static lk_rc scan_next(lk_batches *batches, struct ArrowArray *out, lk_err *err)
     }
     if ((uint64_t)out->length > self->scan->left) {
         struct ArrowArray cut = {0};
-        lk_shared_array *shared = lk_array_share(out);
+        lk_shared_array  *shared = lk_array_share(out);
         lk_shared_array_slice(shared, 0, (int64_t)self->scan->left, &cut);
         lk_shared_array_unref(shared);
         lk_array_move(&cut, out);
@@ -241,7 +241,8 @@ static void scan_close(lk_batches *batches)
     free(self);
 }
 
-static lk_rc table_scan(lk_table_snapshot *snapshot, const lk_scan_options *options, lk_batches **out, lk_err *err)
+static lk_rc table_scan(
+    lk_table_snapshot *snapshot, const lk_scan_options *options, lk_batches **out, lk_err *err)
 {
     scan_batches *self = calloc(1, sizeof *self);
     must(self != NULL);
@@ -285,10 +286,11 @@ table_counters *table_counters_of(lk_table_snapshot *snapshot)
 
 /* -- made-up rows ---------------------------------------------------------------------------------- */
 
-static const char *const standard_columns[] = {"id:int64", "i32:int32?", "u8:uint8?", "u64:uint64?", "x:float64?",
-    "f:float32?", "h:float16?", "s:utf8?", "ls:large_utf8?", "bin:binary?", "fsb:fixed_size_binary(4)?", "b:bool?",
-    "d:date32?", "ts:timestamp[us]?", "tz:timestamp[ms,Europe/Berlin]?", "dur:duration[ms]?", "dec:decimal(10,2)?",
-    "t32:time32[s]?", "big:decimal256(50,0)?", "Mixed:int64?"};
+static const char *const standard_columns[] = {"id:int64", "i32:int32?", "u8:uint8?", "u64:uint64?",
+    "x:float64?", "f:float32?", "h:float16?", "s:utf8?", "ls:large_utf8?", "bin:binary?",
+    "fsb:fixed_size_binary(4)?", "b:bool?", "d:date32?", "ts:timestamp[us]?",
+    "tz:timestamp[ms,Europe/Berlin]?", "dur:duration[ms]?", "dec:decimal(10,2)?", "t32:time32[s]?",
+    "big:decimal256(50,0)?", "Mixed:int64?"};
 enum { STANDARD_COLUMNS = sizeof standard_columns / sizeof standard_columns[0] };
 
 static double odd_double(uint64_t r)
@@ -305,8 +307,8 @@ static double odd_double(uint64_t r)
 
 static const char *odd_text(uint64_t r)
 {
-    static const char *const texts[] = {"", "a", "ab", "abc", "b", "B", "\xC3\xA4", "zz top", "it's", "a%b", "x_y",
-        "a text that is longer than twelve bytes"};
+    static const char *const texts[] = {"", "a", "ab", "abc", "b", "B", "\xC3\xA4", "zz top", "it's", "a%b",
+        "x_y", "a text that is longer than twelve bytes"};
     return texts[r % (sizeof texts / sizeof texts[0])];
 }
 
@@ -320,32 +322,66 @@ static void append_decimal(struct ArrowArray *column, int32_t bits, int64_t valu
 
 static void append_value(struct ArrowArray *column, size_t c, size_t row, uint64_t r)
 {
-    static const int64_t instants[] = {0, 1, -1, 1700000000, -86400, 86400, 1234567890, 1600000000};
-    int64_t small = (int64_t)(r % 21) - 10, instant = instants[r % 8];
+    static const int64_t   instants[] = {0, 1, -1, 1700000000, -86400, 86400, 1234567890, 1600000000};
+    int64_t                small = (int64_t)(r % 21) - 10, instant = instants[r % 8];
     struct ArrowBufferView bytes = {.data.as_char = odd_text(r), .size_bytes = (int64_t)strlen(odd_text(r))};
     struct ArrowBufferView four = {.data.as_char = "abcdefgh" + r % 5, .size_bytes = 4};
-    int rc = NANOARROW_OK;
+    int                    rc = NANOARROW_OK;
     switch (c) {
-    case 0: rc = ArrowArrayAppendInt(column, (int64_t)row); break;
+    case 0:
+        rc = ArrowArrayAppendInt(column, (int64_t)row);
+        break;
     case 1:
-    case 19: rc = ArrowArrayAppendInt(column, small); break;
-    case 2: rc = ArrowArrayAppendUInt(column, r % 256); break;
-    case 3: rc = ArrowArrayAppendUInt(column, r % 7 == 0 ? UINT64_MAX : r % 100); break;
-    case 4: rc = ArrowArrayAppendDouble(column, odd_double(r)); break;
-    case 5: rc = ArrowArrayAppendDouble(column, fabs(odd_double(r)) > 1e30 ? 7.0 : odd_double(r)); break;
-    case 6: rc = ArrowArrayAppendDouble(column, fabs(odd_double(r)) > 1e30 ? 7.0 : odd_double(r)); break;
+    case 19:
+        rc = ArrowArrayAppendInt(column, small);
+        break;
+    case 2:
+        rc = ArrowArrayAppendUInt(column, r % 256);
+        break;
+    case 3:
+        rc = ArrowArrayAppendUInt(column, r % 7 == 0 ? UINT64_MAX : r % 100);
+        break;
+    case 4:
+        rc = ArrowArrayAppendDouble(column, odd_double(r));
+        break;
+    case 5:
+        rc = ArrowArrayAppendDouble(column, fabs(odd_double(r)) > 1e30 ? 7.0 : odd_double(r));
+        break;
+    case 6:
+        rc = ArrowArrayAppendDouble(column, fabs(odd_double(r)) > 1e30 ? 7.0 : odd_double(r));
+        break;
     case 7:
-    case 8: rc = ArrowArrayAppendString(column, ArrowCharView(odd_text(r))); break;
-    case 9: rc = ArrowArrayAppendBytes(column, bytes); break;
-    case 10: rc = ArrowArrayAppendBytes(column, four); break;
-    case 11: rc = ArrowArrayAppendInt(column, (int64_t)(r & 1)); break;
-    case 12: rc = ArrowArrayAppendInt(column, instant / 86400); break;
-    case 13: rc = ArrowArrayAppendInt(column, instant * 1000000 + (int64_t)(r % 3)); break;
+    case 8:
+        rc = ArrowArrayAppendString(column, ArrowCharView(odd_text(r)));
+        break;
+    case 9:
+        rc = ArrowArrayAppendBytes(column, bytes);
+        break;
+    case 10:
+        rc = ArrowArrayAppendBytes(column, four);
+        break;
+    case 11:
+        rc = ArrowArrayAppendInt(column, (int64_t)(r & 1));
+        break;
+    case 12:
+        rc = ArrowArrayAppendInt(column, instant / 86400);
+        break;
+    case 13:
+        rc = ArrowArrayAppendInt(column, instant * 1000000 + (int64_t)(r % 3));
+        break;
     case 14:
-    case 15: rc = ArrowArrayAppendInt(column, instant * 1000 + (int64_t)(r % 3)); break;
-    case 16: append_decimal(column, 128, small * 25); break;
-    case 17: rc = ArrowArrayAppendInt(column, (int64_t)(r % 86400)); break;
-    default: append_decimal(column, 256, small); break;
+    case 15:
+        rc = ArrowArrayAppendInt(column, instant * 1000 + (int64_t)(r % 3));
+        break;
+    case 16:
+        append_decimal(column, 128, small * 25);
+        break;
+    case 17:
+        rc = ArrowArrayAppendInt(column, (int64_t)(r % 86400));
+        break;
+    default:
+        append_decimal(column, 256, small);
+        break;
     }
     must(rc == NANOARROW_OK);
 }
@@ -365,7 +401,7 @@ static void append_row(struct ArrowArray *batch, size_t row, lk_random *random)
 
 lk_table_snapshot *table_standard(size_t row_count, size_t batch_rows, uint64_t seed)
 {
-    lk_err err = {0};
+    lk_err             err = {0};
     struct ArrowSchema columns[STANDARD_COLUMNS], schema;
     memset(columns, 0, sizeof columns);
     for (size_t c = 0; c < STANDARD_COLUMNS; c++) {
@@ -374,7 +410,7 @@ lk_table_snapshot *table_standard(size_t row_count, size_t batch_rows, uint64_t 
     lk_schema_of_columns(columns, STANDARD_COLUMNS, &schema);
     lk_seeded_random random;
     lk_seeded_random_init(&random, seed);
-    size_t count = (row_count + batch_rows - 1) / batch_rows;
+    size_t             count = (row_count + batch_rows - 1) / batch_rows;
     struct ArrowArray *batches = calloc(count + 1, sizeof *batches);
     for (size_t i = 0; i < count; i++) {
         must(ArrowArrayInitFromSchema(&batches[i], &schema, NULL) == NANOARROW_OK);
@@ -391,14 +427,14 @@ lk_table_snapshot *table_standard(size_t row_count, size_t batch_rows, uint64_t 
 
 lk_table_snapshot *table_plain(size_t row_count, size_t batch_rows)
 {
-    lk_err err = {0};
+    lk_err             err = {0};
     struct ArrowSchema columns[3], schema;
     memset(columns, 0, sizeof columns);
     must(lk_column_parse(LK_LITERAL("id:int64"), &columns[0], &err) == LK_OK);
     must(lk_column_parse(LK_LITERAL("x:float64"), &columns[1], &err) == LK_OK);
     must(lk_column_parse(LK_LITERAL("s:utf8"), &columns[2], &err) == LK_OK);
     lk_schema_of_columns(columns, 3, &schema);
-    size_t count = (row_count + batch_rows - 1) / batch_rows;
+    size_t             count = (row_count + batch_rows - 1) / batch_rows;
     struct ArrowArray *batches = calloc(count + 1, sizeof *batches);
     for (size_t i = 0; i < count; i++) {
         must(ArrowArrayInitFromSchema(&batches[i], &schema, NULL) == NANOARROW_OK);
@@ -407,8 +443,8 @@ lk_table_snapshot *table_plain(size_t row_count, size_t batch_rows)
             char text[24];
             (void)snprintf(text, sizeof text, "key-%08zu----", row * 40503 % 1000);
             must(ArrowArrayAppendInt(batches[i].children[0], (int64_t)row) == NANOARROW_OK);
-            must(ArrowArrayAppendDouble(batches[i].children[1], (double)(row * 2654435761U % 1000000) / 1000) ==
-                 NANOARROW_OK);
+            must(ArrowArrayAppendDouble(
+                     batches[i].children[1], (double)(row * 2654435761U % 1000000) / 1000) == NANOARROW_OK);
             must(ArrowArrayAppendString(batches[i].children[2], ArrowCharView(text)) == NANOARROW_OK);
             must(ArrowArrayFinishElement(&batches[i]) == NANOARROW_OK);
         }
@@ -425,10 +461,10 @@ enum { BATCHES_MAX = 4096 };
 
 static lk_rc collect(lk_batches *result, struct ArrowSchema *schema, struct ArrowArray *rows, lk_err *err)
 {
-    struct ArrowArray *parts = calloc(BATCHES_MAX, sizeof *parts);
+    struct ArrowArray  *parts = calloc(BATCHES_MAX, sizeof *parts);
     struct ArrowArray **pointers = calloc(BATCHES_MAX, sizeof *pointers);
-    size_t count = 0;
-    lk_rc rc = lk_schema_copy(&result->schema, schema, err);
+    size_t              count = 0;
+    lk_rc               rc = lk_schema_copy(&result->schema, schema, err);
     for (bool more = rc == LK_OK; more;) {
         must(count < BATCHES_MAX);
         rc = lk_batches_next(result, &parts[count], err);
@@ -450,14 +486,14 @@ static lk_rc collect(lk_batches *result, struct ArrowSchema *schema, struct Arro
     return rc;
 }
 
-lk_rc fixture_query(const sql_fixture *f, const char *text, lk_table_snapshot *const *tables, bool engine_only,
-    struct ArrowSchema *schema, struct ArrowArray *rows, lk_err *err)
+lk_rc fixture_query(const sql_fixture *f, const char *text, lk_table_snapshot *const *tables,
+    bool engine_only, struct ArrowSchema *schema, struct ArrowArray *rows, lk_err *err)
 {
     lk_sql_statement *statement = NULL;
-    lk_batches *result = NULL;
+    lk_batches       *result = NULL;
     *rows = (struct ArrowArray){0};
     *schema = (struct ArrowSchema){0};
-    lk_rc rc = lk_sql_parse(f->sql, lk_bytes_of(text), &statement, err);
+    lk_rc                rc = lk_sql_parse(f->sql, lk_bytes_of(text), &statement, err);
     const lk_sql_request request = {.statement = statement, .snapshots = tables, .engine_only = engine_only};
     if (rc == LK_OK) {
         rc = lk_sql_run(f->sql, &request, &result, err);
@@ -477,7 +513,8 @@ static void format_bytes(lk_buf *out, struct ArrowBufferView bytes)
     }
 }
 
-static void format_value(const struct ArrowSchema *field, const struct ArrowArrayView *view, int64_t row, lk_buf *out)
+static void format_value(
+    const struct ArrowSchema *field, const struct ArrowArrayView *view, int64_t row, lk_buf *out)
 {
     lk_type type;
     must(lk_type_of(field, &type));
@@ -505,7 +542,7 @@ static void format_value(const struct ArrowSchema *field, const struct ArrowArra
 char *fixture_format(const struct ArrowSchema *schema, const struct ArrowArray *rows)
 {
     struct ArrowArrayView view;
-    lk_buf out = {0};
+    lk_buf                out = {0};
     lk_buf_append_text(&out, "");
     lk_buf_reserve(&out, 1);
     if (rows->release != NULL) {
@@ -523,13 +560,13 @@ char *fixture_format(const struct ArrowSchema *schema, const struct ArrowArray *
     return out.data;
 }
 
-char *fixture_text(const sql_fixture *f, const char *text, lk_table_snapshot *const *tables, bool engine_only,
-    lk_err *err)
+char *fixture_text(
+    const sql_fixture *f, const char *text, lk_table_snapshot *const *tables, bool engine_only, lk_err *err)
 {
     struct ArrowSchema schema;
-    struct ArrowArray rows;
-    char *out = NULL;
-    lk_rc rc = fixture_query(f, text, tables, engine_only, &schema, &rows, err);
+    struct ArrowArray  rows;
+    char              *out = NULL;
+    lk_rc              rc = fixture_query(f, text, tables, engine_only, &schema, &rows, err);
     if (rc == LK_OK) {
         out = fixture_format(&schema, &rows);
     } else {

@@ -46,8 +46,8 @@ lk_table_snapshot *table_plain(size_t row_count, size_t batch_rows);
 /* -- statements ------------------------------------------------------------------------------------ */
 /* Parses and runs text with these tables in the order of lk_sql_statement_tables; the whole result in one array
  * (released when there are no rows) and its schema. */
-lk_rc fixture_query(const sql_fixture *f, const char *text, lk_table_snapshot *const *tables, bool engine_only,
-    struct ArrowSchema *schema, struct ArrowArray *rows, lk_err *err);
+lk_rc fixture_query(const sql_fixture *f, const char *text, lk_table_snapshot *const *tables,
+    bool engine_only, struct ArrowSchema *schema, struct ArrowArray *rows, lk_err *err);
 
 /* The same as text: columns split by '|', rows by '\n', null as NULL, floats as %.9g. Free it. */
 char *fixture_text(const sql_fixture *f, const char *text, lk_table_snapshot *const *tables, bool engine_only,

@@ -5,7 +5,14 @@
 
 #include <strings.h>
 
-typedef enum token_kind { TOKEN_END, TOKEN_WORD, TOKEN_QUOTED, TOKEN_STRING, TOKEN_NUMBER, TOKEN_SYMBOL } token_kind;
+typedef enum token_kind {
+    TOKEN_END,
+    TOKEN_WORD,
+    TOKEN_QUOTED,
+    TOKEN_STRING,
+    TOKEN_NUMBER,
+    TOKEN_SYMBOL
+} token_kind;
 
 typedef struct scanner {
     const char *at, *end;
@@ -85,7 +92,7 @@ static const char *skip_dollar(const char *at, const char *end)
     if (tag_end == end || *tag_end != '$') {
         return NULL;
     }
-    size_t size = (size_t)(tag_end + 1 - at);
+    size_t      size = (size_t)(tag_end + 1 - at);
     const char *close = memmem(tag_end + 1, (size_t)(end - tag_end - 1), at, size);
     return close == NULL ? end : close + size;
 }
@@ -157,8 +164,8 @@ static int follow_revision(int state, const scanner *s, lk_bytes text, char *cop
 static lk_rc check_tokens(lk_bytes text, char *copy, lk_err *err)
 {
     scanner s = {.at = text.data, .end = text.data + text.size};
-    size_t tokens = 0, depth = 0;
-    int state = 0;
+    size_t  tokens = 0, depth = 0;
+    int     state = 0;
     for (next(&s); s.kind != TOKEN_END; next(&s)) {
         if (++tokens > LK_SQL_TOKENS_MAX) {
             return refuse(err, "the statement has too many parts");
