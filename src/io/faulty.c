@@ -170,6 +170,17 @@ static lk_rc faulty_list(lk_store *store, lk_bytes directory, lk_arena *arena, l
     return lk_store_list(self->under, directory, arena, entries, count, err);
 }
 
+static lk_rc faulty_list_names(lk_store *store, lk_bytes directory, lk_arena *arena, lk_store_entry **entries,
+    size_t *count, lk_err *err)
+{
+    struct faulty_store *self = self_of(store);
+    lk_fault             fault = lk_fault_plan_next(self->plan, "list names");
+    if (fault != LK_FAULT_NONE) {
+        return fail(fault, "list names", false, err);
+    }
+    return lk_store_list_names(self->under, directory, arena, entries, count, err);
+}
+
 static lk_rc remove_with(lk_store *store, lk_bytes key, bool tree, lk_err *err)
 {
     struct faulty_store *self = self_of(store);
@@ -208,6 +219,7 @@ static const struct lk_store_ops faulty_ops = {
     .abandon = faulty_abandon,
     .put_if_absent = faulty_put_if_absent,
     .list = faulty_list,
+    .list_names = faulty_list_names,
     .remove = faulty_remove,
     .remove_tree = faulty_remove_tree,
     .close = faulty_close,

@@ -419,67 +419,95 @@ static lk_rc local_put_if_absent(lk_store *store, lk_bytes key, lk_bytes bytes, 
 
 /* -- listing and removing -- */
 
-static lk_rc add_entry(DIR *directory, const char *name, lk_arena *arena, lk_buf *entries, lk_err *err)
+typedef struct listing {
+    DIR        *directory;
+    const char *path;
+    lk_arena   *arena;
+    bool        names_only;
+    lk_buf      entries; /* of lk_store_entry */
+} listing;
+
+static lk_rc inspect(const listing *self, lk_store_entry *entry, bool *gone, lk_err *err)
 {
     struct stat status;
-    if (fstatat(dirfd(directory), name, &status, 0) != 0) {
-        return errno == ENOENT ? LK_OK : lk_fail_errno(err, errno, "inspect", name); /* gone meanwhile */
+    if (fstatat(dirfd(self->directory), entry->name.data, &status, 0) != 0) {
+        *gone = errno == ENOENT;
+        return *gone ? LK_OK : lk_fail_errno(err, errno, "inspect", entry->name.data);
     }
-    lk_store_entry entry = {
-        .name = lk_arena_copy(arena, lk_bytes_of(name)),
-        .is_directory = S_ISDIR(status.st_mode),
-        .size = (uint64_t)status.st_size,
-        .modified_ms = (int64_t)status.st_mtim.tv_sec * 1000 + status.st_mtim.tv_nsec / 1000000,
-    };
-    if (entries->size / sizeof entry >= LK_DIRECTORY_ENTRIES_MAX) {
-        return lk_fail(err, LK_E_LIMIT, "a directory has more than %d entries", LK_DIRECTORY_ENTRIES_MAX);
-    }
-    lk_buf_append(entries, &entry, sizeof entry);
+    entry->is_directory = S_ISDIR(status.st_mode);
+    entry->size = (uint64_t)status.st_size;
+    entry->modified_ms = (int64_t)status.st_mtim.tv_sec * 1000 + status.st_mtim.tv_nsec / 1000000;
     return LK_OK;
 }
 
-static lk_rc read_entries(DIR *directory, const char *path, lk_arena *arena, lk_buf *entries, lk_err *err)
+static lk_rc add_entry(listing *self, const char *name, lk_err *err)
+{
+    bool           gone = false;
+    lk_store_entry entry = {.name = lk_arena_copy(self->arena, lk_bytes_of(name))};
+    lk_rc          rc = self->names_only ? LK_OK : inspect(self, &entry, &gone, err);
+    if (rc != LK_OK || gone) {
+        return rc;
+    }
+    if (self->entries.size / sizeof entry >= LK_DIRECTORY_ENTRIES_MAX) {
+        return lk_fail(err, LK_E_LIMIT, "a directory has more than %d entries", LK_DIRECTORY_ENTRIES_MAX);
+    }
+    lk_buf_append(&self->entries, &entry, sizeof entry);
+    return LK_OK;
+}
+
+static lk_rc read_entries(listing *self, lk_err *err)
 {
     lk_rc rc = LK_OK;
     while (rc == LK_OK) {
         errno = 0;
-        struct dirent *entry = readdir(directory);
+        struct dirent *entry = readdir(self->directory);
         if (entry == NULL) {
-            return errno == 0 ? LK_OK : lk_fail_errno(err, errno, "list", path);
+            return errno == 0 ? LK_OK : lk_fail_errno(err, errno, "list", self->path);
         }
         if (strcmp(entry->d_name, ".") != 0 && strcmp(entry->d_name, "..") != 0) {
-            rc = add_entry(directory, entry->d_name, arena, entries, err);
+            rc = add_entry(self, entry->d_name, err);
         }
     }
+    return rc;
+}
+
+static lk_rc list_into(lk_store *store, lk_bytes key, bool names_only, lk_arena *arena,
+    lk_store_entry **entries, size_t *count, lk_err *err)
+{
+    lk_rc rc = key.size == 0 ? LK_OK : lk_store_key_check(key, err);
+    if (rc != LK_OK) {
+        return rc;
+    }
+    char   *path = path_of((struct local_store *)store, key);
+    listing found = {.directory = opendir(path), .path = path, .arena = arena, .names_only = names_only};
+    if (found.directory != NULL) {
+        rc = read_entries(&found, err);
+        (void)closedir(found.directory);
+    } else if (errno != ENOENT && errno != ENOTDIR) {
+        rc = lk_fail_errno(err, errno, "list", path);
+    }
+    if (rc == LK_OK) {
+        *count = found.entries.size / sizeof **entries;
+        *entries = (lk_store_entry *)lk_arena_take(arena, found.entries.size);
+        if (*count > 0) {
+            memcpy(*entries, found.entries.data, found.entries.size);
+        }
+    }
+    lk_buf_deinit(&found.entries);
+    free(path);
     return rc;
 }
 
 static lk_rc local_list(
     lk_store *store, lk_bytes key, lk_arena *arena, lk_store_entry **entries, size_t *count, lk_err *err)
 {
-    lk_rc rc = key.size == 0 ? LK_OK : lk_store_key_check(key, err);
-    if (rc != LK_OK) {
-        return rc;
-    }
-    char  *path = path_of((struct local_store *)store, key);
-    DIR   *directory = opendir(path);
-    lk_buf found = {0};
-    if (directory != NULL) {
-        rc = read_entries(directory, path, arena, &found, err);
-        (void)closedir(directory);
-    } else if (errno != ENOENT && errno != ENOTDIR) {
-        rc = lk_fail_errno(err, errno, "list", path);
-    }
-    if (rc == LK_OK) {
-        *count = found.size / sizeof **entries;
-        *entries = (lk_store_entry *)lk_arena_take(arena, found.size);
-        if (found.size > 0) {
-            memcpy(*entries, found.data, found.size);
-        }
-    }
-    lk_buf_deinit(&found);
-    free(path);
-    return rc;
+    return list_into(store, key, false, arena, entries, count, err);
+}
+
+static lk_rc local_list_names(
+    lk_store *store, lk_bytes key, lk_arena *arena, lk_store_entry **entries, size_t *count, lk_err *err)
+{
+    return list_into(store, key, true, arena, entries, count, err);
 }
 
 static lk_rc local_remove(lk_store *store, lk_bytes key, lk_err *err)
@@ -530,6 +558,7 @@ static const struct lk_store_ops local_ops = {
     .abandon = local_abandon,
     .put_if_absent = local_put_if_absent,
     .list = local_list,
+    .list_names = local_list_names,
     .remove = local_remove,
     .remove_tree = local_remove_tree,
     .close = local_close,

@@ -51,6 +51,9 @@ struct lk_store_ops {
      * an absent directory lists as empty. Temporaries are listed too. */
     lk_rc (*list)(lk_store *store, lk_bytes directory, lk_arena *arena, lk_store_entry **entries,
         size_t *count, lk_err *err);
+    /* As list, but only the names: is_directory, size and modified_ms stay zero. NULL: list is used. */
+    lk_rc (*list_names)(lk_store *store, lk_bytes directory, lk_arena *arena, lk_store_entry **entries,
+        size_t *count, lk_err *err);
     lk_rc (*remove)(lk_store *store, lk_bytes key, lk_err *err);
     lk_rc (*remove_tree)(lk_store *store, lk_bytes directory, lk_err *err);
     void (*close)(lk_store *store);
@@ -123,6 +126,13 @@ static inline LK_MUST_CHECK lk_rc lk_store_list(lk_store *store, lk_bytes direct
 {
     lk_assert_no_mutex();
     return store->ops->list(store, directory, arena, entries, count, err);
+}
+static inline LK_MUST_CHECK lk_rc lk_store_list_names(lk_store *store, lk_bytes directory, lk_arena *arena,
+    lk_store_entry **entries, size_t *count, lk_err *err)
+{
+    return store->ops->list_names == NULL
+               ? store->ops->list(store, directory, arena, entries, count, err)
+               : store->ops->list_names(store, directory, arena, entries, count, err);
 }
 static inline LK_MUST_CHECK lk_rc lk_store_remove(lk_store *store, lk_bytes key, lk_err *err)
 {

@@ -249,6 +249,27 @@ static void a_list_shows_one_level_with_sizes(void **state)
     assert_int_equal(entries_of(f, ""), 2);
 }
 
+static void a_list_of_names_has_the_same_names(void **state)
+{
+    fixture        *f = *state;
+    lk_store_entry *entries = NULL, *names = NULL;
+    size_t          count = 0, name_count = 0;
+    put(f, "t/a", LK_LITERAL("12345"));
+    put(f, "t/sub/b", LK_LITERAL("1"));
+    assert_int_equal(lk_store_list(f->store, LK_LITERAL("t"), &f->arena, &entries, &count, &f->err), LK_OK);
+    assert_int_equal(
+        lk_store_list_names(f->store, LK_LITERAL("t"), &f->arena, &names, &name_count, &f->err), LK_OK);
+    assert_int_equal(count, 2);
+    assert_int_equal(name_count, 2);
+    for (size_t i = 0; i < count; i++) {
+        assert_true(
+            lk_bytes_equal(entries[i].name, names[0].name) || lk_bytes_equal(entries[i].name, names[1].name));
+    }
+    assert_int_equal(
+        lk_store_list_names(f->store, LK_LITERAL("absent"), &f->arena, &names, &name_count, &f->err), LK_OK);
+    assert_int_equal(name_count, 0);
+}
+
 static void a_removed_tree_is_gone_and_can_be_made_again(void **state)
 {
     fixture *f = *state;
@@ -391,6 +412,7 @@ static void one_reader_serves_many_threads(void **state)
         cmocka_unit_test_setup_teardown(                                                                 \
             absence_is_not_found_for_open_and_nothing_for_remove, open, close_body),                     \
         cmocka_unit_test_setup_teardown(a_list_shows_one_level_with_sizes, open, close_body),            \
+        cmocka_unit_test_setup_teardown(a_list_of_names_has_the_same_names, open, close_body),           \
         cmocka_unit_test_setup_teardown(a_removed_tree_is_gone_and_can_be_made_again, open, close_body), \
         cmocka_unit_test_setup_teardown(keys_cannot_leave_the_root, open, close_body),                   \
         cmocka_unit_test_setup_teardown(of_racing_puts_one_wins, open, close_body),                      \

@@ -422,6 +422,30 @@ static void an_append_does_not_go_with_a_restore(void **state)
     assert_non_null(strstr(err.detail, "restore"));
 }
 
+static void a_version_that_nobody_can_look_at_is_a_conflict(void **state)
+{
+    fixture_scratch scratch;
+    lk_store       *store = fixture_scratch_open(&scratch);
+    lk_lance_env    env = fixture_env(store);
+    lk_arena        arena = {0};
+    lk_err          err = {0};
+    uint64_t        version = 0;
+    must_create(&env);
+    lk_dataset *base = must_open(&env, 1);
+    assert_int_equal(must_append(base, fixture_rows(0, 1, 1), NULL), 2);
+    assert_int_equal(must_append(base, fixture_rows(1, 1, 1), NULL), 3);
+    assert_int_equal(lk_store_remove(store, lk_manifest_key(2, LK_MANIFEST_V2, &arena), &err), LK_OK);
+    assert_int_equal(
+        append(base, lk_direct_committer(), fixture_rows(2, 1, 1), NULL, &version, &err), LK_E_CONFLICT);
+    assert_non_null(strstr(err.detail, "version 2"));
+    expect_rows(&env, 3, 2); /* and version 2 was not made again */
+    assert_int_equal(count_objects(store, "_versions"), 2);
+    lk_arena_close(&arena);
+    lk_dataset_unref(base);
+    lk_store_close(store);
+    fixture_scratch_remove(&scratch);
+}
+
 /* -- every store call fails in turn ------------------------------------------------------------------- */
 
 static const lk_commit_property operation = {{"operation", 9}, {"42", 2}};
@@ -571,6 +595,7 @@ int main(void)
         cmocka_unit_test(an_append_goes_with_a_delete_and_with_new_columns),
         cmocka_unit_test(an_append_does_not_go_with_a_cast),
         cmocka_unit_test(an_append_does_not_go_with_a_restore),
+        cmocka_unit_test(a_version_that_nobody_can_look_at_is_a_conflict),
         cmocka_unit_test(an_append_survives_a_fault_at_every_store_call),
         cmocka_unit_test(a_creation_survives_a_fault_at_every_store_call),
     };

@@ -85,58 +85,74 @@ static lk_rc check_schema(const lk_manifest *base, const lk_manifest *tip, lk_er
     return LK_OK;
 }
 
-static lk_rc check_between(
-    lk_store *store, const lk_version *versions, size_t count, uint64_t checked, uint64_t last, lk_err *err)
+static lk_rc check_version(lk_store *store, const lk_version *version, lk_err *err)
 {
-    for (size_t i = 0; i < count; i++) {
-        if (versions[i].number <= checked || versions[i].number >= last) {
-            continue;
-        }
-        lk_arena     arena = {0};
-        lk_manifest *theirs = NULL;
-        lk_bytes     key = lk_manifest_key(versions[i].number, versions[i].naming, &arena);
-        lk_rc        rc = lk_manifest_read(store, key, &theirs, err);
-        if (rc == LK_OK) {
-            rc = check_operation(store, theirs, err);
-        }
-        lk_manifest_close(theirs);
-        lk_arena_close(&arena);
-        if (rc != LK_OK) {
-            return rc;
-        }
+    lk_arena     arena = {0};
+    lk_manifest *theirs = NULL;
+    lk_rc        rc =
+        lk_manifest_read(store, lk_manifest_key(version->number, version->naming, &arena), &theirs, err);
+    if (rc == LK_OK) {
+        rc = check_operation(store, theirs, err);
     }
-    return LK_OK;
+    lk_manifest_close(theirs);
+    lk_arena_close(&arena);
+    return rc;
 }
 
-lk_rc lk_rebase_append(
-    lk_store *store, const lk_manifest *base, uint64_t checked, lk_manifest **tip, lk_err *err)
+/* Every version above checked and below last must be there and go with an append. */
+static lk_rc check_between(lk_store *store, uint64_t checked, uint64_t last, lk_err *err)
 {
     lk_arena    arena = {0};
     lk_version *versions = NULL;
     size_t      count = 0;
-    *tip = NULL;
-    lk_rc rc = lk_versions_list(store, &arena, &versions, &count, err);
-    if (rc != LK_OK || count == 0 || versions[count - 1].number <= base->version) {
-        goto done;
+    uint64_t    next = checked + 1;
+    lk_rc       rc = lk_versions_list(store, &arena, &versions, &count, err);
+    for (size_t i = 0; i < count && rc == LK_OK && next < last; i++) {
+        if (versions[i].number == next) {
+            rc = check_version(store, &versions[i], err);
+            next++;
+        }
     }
-    lk_version last = versions[count - 1];
-    if ((rc = check_between(store, versions, count, checked, last.number, err)) != LK_OK ||
-        (rc = lk_manifest_read(store, lk_manifest_key(last.number, last.naming, &arena), tip, err)) !=
-            LK_OK) {
-        goto done;
+    if (rc == LK_OK && next < last) {
+        rc = lk_fail(err, LK_E_CONFLICT, "version %" PRIu64 " is gone", next);
+        lk_detail(err, "version %" PRIu64 " was committed and removed meanwhile", next);
     }
-    if (last.number > checked) {
+    lk_arena_close(&arena);
+    return rc;
+}
+
+static lk_rc check_all(lk_store *store, const lk_manifest *base, uint64_t checked, const lk_version *last,
+    lk_manifest **tip, lk_err *err)
+{
+    lk_arena arena = {0};
+    lk_rc    rc = last->number > checked + 1 ? check_between(store, checked, last->number, err) : LK_OK;
+    if (rc == LK_OK) {
+        rc = lk_manifest_read(store, lk_manifest_key(last->number, last->naming, &arena), tip, err);
+    }
+    if (rc == LK_OK && last->number > checked) {
         rc = check_operation(store, *tip, err);
     }
     if (rc == LK_OK) {
         rc = check_schema(base, *tip, err);
     }
+    lk_arena_close(&arena);
+    return rc;
+}
 
-done:
+lk_rc lk_rebase_append(
+    lk_store *store, const lk_manifest *base, uint64_t checked, lk_manifest **tip, lk_err *err)
+{
+    lk_version last = {0};
+    bool       found = false;
+    *tip = NULL;
+    lk_rc rc = lk_versions_latest(store, &last, &found, err);
+    if (rc != LK_OK || !found || last.number <= base->version) {
+        return rc;
+    }
+    rc = check_all(store, base, checked, &last, tip, err);
     if (rc != LK_OK) {
         lk_manifest_close(*tip);
         *tip = NULL;
     }
-    lk_arena_close(&arena);
     return rc;
 }

@@ -11,11 +11,11 @@ static int compare(const void *a, const void *b)
     return (left->number > right->number) - (left->number < right->number);
 }
 
-lk_rc lk_versions_list(lk_store *store, lk_arena *arena, lk_version **versions, size_t *count, lk_err *err)
+static lk_rc collect(lk_store *store, lk_arena *arena, lk_version **versions, size_t *count, lk_err *err)
 {
     lk_store_entry *entries = NULL;
     size_t          entry_count = 0;
-    lk_rc           rc = lk_store_list(store, LK_LITERAL("_versions"), arena, &entries, &entry_count, err);
+    lk_rc rc = lk_store_list_names(store, LK_LITERAL("_versions"), arena, &entries, &entry_count, err);
     if (rc != LK_OK) {
         return rc;
     }
@@ -23,13 +23,18 @@ lk_rc lk_versions_list(lk_store *store, lk_arena *arena, lk_version **versions, 
     *versions = lk_arena_take(arena, entry_count * sizeof **versions);
     for (size_t i = 0; i < entry_count; i++) {
         lk_version *version = &(*versions)[*count];
-        if (!entries[i].is_directory &&
-            lk_manifest_parse_name(entries[i].name, &version->number, &version->naming)) {
-            ++*count;
-        }
+        *count += lk_manifest_parse_name(entries[i].name, &version->number, &version->naming);
     }
-    qsort(*versions, *count, sizeof **versions, compare);
     return LK_OK;
+}
+
+lk_rc lk_versions_list(lk_store *store, lk_arena *arena, lk_version **versions, size_t *count, lk_err *err)
+{
+    lk_rc rc = collect(store, arena, versions, count, err);
+    if (rc == LK_OK) {
+        qsort(*versions, *count, sizeof **versions, compare);
+    }
+    return rc;
 }
 
 lk_rc lk_versions_latest(lk_store *store, lk_version *latest, bool *found, lk_err *err)
@@ -37,10 +42,10 @@ lk_rc lk_versions_latest(lk_store *store, lk_version *latest, bool *found, lk_er
     lk_arena    arena = {0};
     lk_version *versions = NULL;
     size_t      count = 0;
-    lk_rc       rc = lk_versions_list(store, &arena, &versions, &count, err);
+    lk_rc       rc = collect(store, &arena, &versions, &count, err);
     *found = rc == LK_OK && count > 0;
-    if (*found) {
-        *latest = versions[count - 1];
+    for (size_t i = 0; *found && i < count; i++) {
+        *latest = i == 0 || versions[i].number > latest->number ? versions[i] : *latest;
     }
     lk_arena_close(&arena);
     return rc;
