@@ -211,6 +211,7 @@ static lk_rc read_message(reader *r, bool *found, lk_ipc_kind *kind, struct Arro
     size_t        size = 0;
     lk_ipc_body  *body = NULL;
     lk_ipc_header header = {0};
+    batch->release = NULL;
     *found = false;
     lk_rc rc = read_frame(r, &size, err);
     if (rc != LK_OK || size == 0) {
