@@ -52,9 +52,12 @@ _Static_assert(LK_LEASE_RENEW_MS * 2 <= LK_LEASE_TTL_MS, "one renewal may be mis
 /* How often a running statement's cancel flag is looked at; a cancelled one must stop within 100 ms. */
 #define LK_SQL_WATCH_MS 20
 
-/* gRPC message sizes: requests, and DoPut whose one row may be wide. */
-#define LK_GRPC_MESSAGE_BYTES_MAX     (16 * 1024 * 1024)
-#define LK_GRPC_PUT_MESSAGE_BYTES_MAX (64 * 1024 * 1024 + 1024 * 1024)
+/* gRPC message sizes: requests, and DoPut, where clients send a whole data frame as one batch. */
+#define LK_GRPC_MESSAGE_BYTES_MAX (16 * 1024 * 1024)
+#define LK_GRPC_PUT_MESSAGE_BYTES_MAX (256 * 1024 * 1024)
+
+/* What all DoPut streams of a process hold in memory together. */
+#define LK_PUT_BYTES_MAX (1024ULL * 1024 * 1024)
 
 /* DoGet messages are coalesced to about this much before they go on the wire. */
 #define LK_STREAM_BATCH_ROWS  65536

@@ -3,6 +3,7 @@
 
 #include "base/file.h"
 #include "base/json.h"
+#include "base/limits.h"
 #include "base/log.h"
 #include "catalog/cache.h"
 #include "engine/lance_engine.h"
@@ -34,7 +35,7 @@ static const lk_principal local_query = {
 typedef struct node {
     const lk_node_options *options;
     const lk_config       *config;
-    lk_arena               arena; /* paths */
+    lk_arena               arena;    /* paths */
     char                  *data_dir; /* absolute */
     lk_shutdown           *shutdown;
     lk_principals         *principals;
@@ -63,8 +64,14 @@ typedef struct node {
     lk_thread              warmer;
 } node;
 
-static bool has_meta(const node *n) { return n->options->tiers != LK_NODE_QUERY; }
-static bool has_query(const node *n) { return n->options->tiers != LK_NODE_META; }
+static bool has_meta(const node *n)
+{
+    return n->options->tiers != LK_NODE_QUERY;
+}
+static bool has_query(const node *n)
+{
+    return n->options->tiers != LK_NODE_META;
+}
 
 static const char *below(node *n, const char *name)
 {
@@ -103,10 +110,10 @@ static lk_rc open_directory(node *n, lk_err *err)
 
 static lk_rc open_pools(node *n, lk_err *err)
 {
-    long cores = sysconf(_SC_NPROCESSORS_ONLN);
+    long   cores = sysconf(_SC_NPROCESSORS_ONLN);
     size_t threads = n->config->query_threads > 0 ? n->config->query_threads : cores > 0 ? (size_t)cores : 1;
     lk_budget_init(&n->scan_budget, "scan", n->config->query_memory_bytes, NULL);
-    lk_budget_init(&n->put_budget, "put", n->config->append_max_concurrent * n->config->append_max_stream_bytes, NULL);
+    lk_budget_init(&n->put_budget, "put", LK_PUT_BYTES_MAX, NULL);
     return lk_pool_open(&n->scan_pool, "scan", threads, SCAN_QUEUE_MAX, err);
 }
 
@@ -131,7 +138,7 @@ static lk_rc open_engine(node *n, lk_err *err)
 
 static lk_rc open_meta(node *n, lk_err *err)
 {
-    const lk_config *c = n->config;
+    const lk_config      *c = n->config;
     const lk_meta_options options = {.kv = n->kv,
         .engine = n->engine,
         .clock = lk_clock_real(),
@@ -142,7 +149,7 @@ static lk_rc open_meta(node *n, lk_err *err)
         .append_queue_timeout_ms = c->append_queue_timeout_ms,
         .append_max_stream_bytes = c->append_max_stream_bytes,
         .append_retention_secs = c->append_retention_secs};
-    lk_rc rc = lk_meta_open(&n->meta, &options, err);
+    lk_rc                 rc = lk_meta_open(&n->meta, &options, err);
     if (rc == LK_OK) {
         n->authority = lk_meta_authority(n->meta);
         rc = lk_meta_wait_ready(n->meta, lk_clock_monotonic_ms(lk_clock_real()) + READY_WAIT_MS, err);
@@ -155,7 +162,8 @@ static lk_rc open_remote(node *n, lk_err *err)
     enum { TOKEN_MAX = 8192 };
     const char *token_file = n->config->metadata_auth_token_file;
     lk_rc rc = token_file != NULL ? lk_file_read(token_file, TOKEN_MAX, &n->metadata_token, err) : LK_OK;
-    while (n->metadata_token.size > 0 && strchr("\r\n", n->metadata_token.data[n->metadata_token.size - 1]) != NULL) {
+    while (n->metadata_token.size > 0 &&
+           strchr("\r\n", n->metadata_token.data[n->metadata_token.size - 1]) != NULL) {
         n->metadata_token.size--;
     }
     if (rc == LK_OK) {
@@ -179,8 +187,8 @@ static lk_rc open_authority(node *n, lk_err *err)
 static lk_rc open_catalog(node *n, lk_err *err)
 {
     const lk_catalog_cache_options options = {n->authority, &local_query, lk_clock_real()};
-    lk_snapshot *first = NULL;
-    lk_rc rc = lk_catalog_cache_open(&n->cache, &options, err);
+    lk_snapshot                   *first = NULL;
+    lk_rc                          rc = lk_catalog_cache_open(&n->cache, &options, err);
     if (rc == LK_OK) {
         rc = lk_catalog_cache_directory(n->cache, &first, err);
     }
@@ -190,22 +198,22 @@ static lk_rc open_catalog(node *n, lk_err *err)
 
 static lk_rc open_query(node *n, lk_err *err)
 {
-    const lk_config *c = n->config;
-    const char *spill = c->query_spill_dir != NULL ? c->query_spill_dir : below(n, "spill");
+    const lk_config     *c = n->config;
+    const char          *spill = c->query_spill_dir != NULL ? c->query_spill_dir : below(n, "spill");
     const lk_sql_options options = {.spill_directory = lk_bytes_of(spill),
         .memory_bytes = c->query_memory_bytes,
         .spill_bytes = c->query_spill_bytes,
         .thread_count = c->query_threads,
         .sql_bytes_max = c->query_max_sql_bytes};
-    lk_rc rc = has_query(n) ? open_catalog(n, err) : LK_OK;
+    lk_rc                rc = has_query(n) ? open_catalog(n, err) : LK_OK;
     if (rc != LK_OK || !has_query(n)) {
         return rc;
     }
     rc = lk_sql_open(&n->sql, &options, err);
     if (rc == LK_OK) {
         n->bind = lk_bind_open(n->engine, n->cache, 0);
-        const lk_query_options query = {n->authority, n->cache, n->bind, n->sql, n->keys, lk_clock_real(),
-            lk_random_os(), n->config};
+        const lk_query_options query = {
+            n->authority, n->cache, n->bind, n->sql, n->keys, lk_clock_real(), lk_random_os(), n->config};
         n->query = lk_query_open(&query);
     }
     return rc;
@@ -213,7 +221,7 @@ static lk_rc open_query(node *n, lk_err *err)
 
 static bool is_ready(void *context)
 {
-    const node *n = context;
+    const node    *n = context;
     lk_meta_status status = {.ready = true};
     if (n->meta != NULL) {
         lk_meta_status_get(n->meta, &status);
@@ -253,7 +261,7 @@ static lk_rc open_server(node *n, lk_err *err)
         .observe = lk_status_observe,
         .translate = lk_status_translate,
         .context = n->authenticator};
-    lk_rc rc = lk_grpc_server_open(&n->server, &options, err);
+    lk_rc                        rc = lk_grpc_server_open(&n->server, &options, err);
     if (rc == LK_E_ADDRESS_IN_USE) {
         lk_detail(err, "%.100s; stop what listens there, or choose another --addr (port 0 picks a free one)",
             n->options->address);
@@ -261,18 +269,19 @@ static lk_rc open_server(node *n, lk_err *err)
     return rc;
 }
 
-static lk_rc (*const parts[])(node *n, lk_err *err) = {open_settings, open_directory, open_pools, open_kv, open_engine,
-    open_authority, open_query, open_services, open_server};
+static lk_rc (*const parts[])(node *n, lk_err *err) = {open_settings, open_directory, open_pools, open_kv,
+    open_engine, open_authority, open_query, open_services, open_server};
 
 /* -- serving ------------------------------------------------------------------------------------------ */
 static lk_rc announce(const node *n, lk_err *err)
 {
     lk_bytes address = lk_bytes_of(lk_grpc_server_address(n->server));
-    lk_log(LK_LOG_SERVING, LK_LOG_T(has_query(n) ? "query" : "meta", address), LK_LOG_N("pid", (uint64_t)getpid()));
+    lk_log(LK_LOG_SERVING, LK_LOG_T(has_query(n) ? "query" : "meta", address),
+        LK_LOG_N("pid", (uint64_t)getpid()));
     if (n->options->ready_file == NULL) {
         return LK_OK;
     }
-    lk_buf text = {0};
+    lk_buf         text = {0};
     lk_json_writer w = {.out = &text};
     lk_json_object(&w);
     lk_json_key(&w, has_query(n) ? "query" : "meta");
@@ -319,7 +328,7 @@ static void close_all(node *n)
 
 lk_rc lk_node_run(const lk_node_options *options, const lk_config *config, lk_err *err)
 {
-    node n = {.options = options, .config = config};
+    node  n = {.options = options, .config = config};
     lk_rc rc = lk_shutdown_open(&n.shutdown, config->shutdown_grace_ms, err); /* before any thread */
     for (size_t i = 0; rc == LK_OK && i < sizeof parts / sizeof parts[0]; i++) {
         rc = parts[i](&n, err);

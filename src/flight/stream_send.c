@@ -21,6 +21,7 @@ enum {
     QUEUE_BATCHES_MAX = 256,
     QUEUE_BYTES = 4 * 1024 * 1024,
     MESSAGE_BYTES_MAX = 4 * 1024 * 1024, /* a larger batch is cut: Go clients take 16 MiB by default */
+    LARGE_BYTES = 256 * 1024,            /* a batch of this size goes alone: joining it would only copy it */
     LINGER_MS = 2                        /* how long a small batch waits for company */
 };
 
@@ -261,16 +262,17 @@ static size_t gather(const queue *q, bool *full)
     }
     while (taken < q->count && !*full) {
         size_t at = (q->head + taken) % QUEUE_BATCHES_MAX;
-        bool   fits = taken == 0 || (rows + q->batches[at].length <= LK_STREAM_BATCH_ROWS &&
-                                      bytes + q->sizes[at] <= LK_STREAM_BATCH_BYTES);
-        if (!fits) {
+        bool   large = q->sizes[at] >= LARGE_BYTES;
+        bool   fits = rows + q->batches[at].length <= LK_STREAM_BATCH_ROWS &&
+                    bytes + q->sizes[at] <= LK_STREAM_BATCH_BYTES && !large;
+        if (taken > 0 && !fits) {
             *full = true;
             break;
         }
         rows += q->batches[at].length;
         bytes += q->sizes[at];
         taken++;
-        *full = rows >= LK_STREAM_BATCH_ROWS || bytes >= LK_STREAM_BATCH_BYTES;
+        *full = large || rows >= LK_STREAM_BATCH_ROWS || bytes >= LK_STREAM_BATCH_BYTES;
     }
     return taken;
 }

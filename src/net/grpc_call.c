@@ -115,6 +115,7 @@ static void finished_done(lk_grpc_call *call, bool ok)
 
 static void accepted_done(lk_grpc_call *call, bool ok)
 {
+    lk_err err = {0};
     if (!ok) { /* the server is shutting down */
         unref(call);
         return;
@@ -126,11 +127,11 @@ static void accepted_done(lk_grpc_call *call, bool ok)
     grpc_op watch = {.op = GRPC_OP_RECV_CLOSE_ON_SERVER};
     watch.data.recv_close_on_server.cancelled = &call->cancelled;
     start(call, &watch, 1, &call->closed);
-    if (call->method != NULL) {
+    lk_rc rc = lk_grpc_server_admit(call->server, call, &err);
+    if (rc == LK_OK) {
         lk_grpc_call_receive(call);
-    } else {
-        call->queued = true;
-        lk_grpc_server_enqueue(call->server, call);
+    } else { /* before a byte of the request was taken in */
+        lk_grpc_call_finish(call, rc, &err);
     }
 }
 
@@ -181,7 +182,7 @@ static lk_rc fail_gone(lk_grpc_call *call, lk_err *err)
 static uint64_t wait_limit(const lk_grpc_call *call)
 {
     uint64_t limit = call->cancel.deadline_ms;
-    uint64_t idle_ms = call->method == NULL ? 0 : call->method->idle_ms;
+    uint64_t idle_ms = call->method->idle_ms;
     uint64_t idle = idle_ms == 0 ? 0 : now_ms() + idle_ms;
     return limit == 0 || (idle != 0 && idle < limit) ? idle : limit;
 }
@@ -357,8 +358,8 @@ lk_rc lk_grpc_call_read(lk_grpc_call *call, lk_grpc_message *out, bool *found, l
     if (request_streams(call)) {
         lk_grpc_call_receive(call); /* one ahead, while the handler looks at this one */
     }
-    size_t max = call->method->request_bytes_max;
-    if (max != 0 && grpc_byte_buffer_length(buffer) > max) {
+    size_t max = lk_grpc_server_request_max(call->server, call->method);
+    if (grpc_byte_buffer_length(buffer) > max) {
         rc = lk_fail(err, LK_E_LIMIT, "message of %zu bytes", grpc_byte_buffer_length(buffer));
         grpc_byte_buffer_destroy(buffer);
         return lk_detail(err, "a message may have %zu bytes", max);

@@ -65,6 +65,9 @@ void lk_grpc_call_receive(lk_grpc_call *call);
 
 grpc_server          *lk_grpc_server_handle(lk_grpc_server *server);
 const lk_grpc_method *lk_grpc_server_method(const lk_grpc_server *server, lk_bytes path);
+/* Whether the call may go on: the caller is known, and so is the method. */
+LK_MUST_CHECK lk_rc lk_grpc_server_admit(lk_grpc_server *server, lk_grpc_call *call, lk_err *err);
+size_t              lk_grpc_server_request_max(const lk_grpc_server *server, const lk_grpc_method *method);
 /* Puts the call on the worker pool, or ends it when there is no room. */
 void lk_grpc_server_enqueue(lk_grpc_server *server, lk_grpc_call *call);
 void lk_grpc_server_translate(

@@ -53,6 +53,11 @@ const lk_grpc_method *lk_grpc_server_method(const lk_grpc_server *server, lk_byt
     return NULL;
 }
 
+size_t lk_grpc_server_request_max(const lk_grpc_server *server, const lk_grpc_method *method)
+{
+    return method->request_bytes_max != 0 ? method->request_bytes_max : server->options.message_bytes_max;
+}
+
 void lk_grpc_server_translate(
     const lk_grpc_server *server, const lk_err *err, lk_arena *arena, lk_grpc_status *out)
 {
@@ -75,16 +80,19 @@ void lk_grpc_server_count(lk_grpc_server *server, int change)
 
 /* -- running a call -- */
 
+lk_rc lk_grpc_server_admit(lk_grpc_server *server, lk_grpc_call *call, lk_err *err)
+{
+    const lk_grpc_server_options *options = &server->options;
+    lk_rc rc = options->admit == NULL ? LK_OK : options->admit(call, options->context, err);
+    if (rc == LK_OK && call->method == NULL) {
+        rc = lk_fail(err, LK_E_UNIMPLEMENTED, "no method %.*s", LK_FMT(lk_grpc_call_path(call)));
+    }
+    return rc;
+}
+
 static lk_rc serve(lk_grpc_call *call, lk_err *err)
 {
-    const lk_grpc_server_options *options = &call->server->options;
-    lk_rc                         rc = lk_cancel_check(&call->cancel, err);
-    if (rc == LK_OK && options->admit != NULL) {
-        rc = options->admit(call, options->context, err);
-    }
-    if (rc == LK_OK && call->method == NULL) {
-        return lk_fail(err, LK_E_UNIMPLEMENTED, "no method %.*s", LK_FMT(lk_grpc_call_path(call)));
-    }
+    lk_rc rc = lk_cancel_check(&call->cancel, err);
     return rc == LK_OK ? call->method->run(call, call->method->context, err) : rc;
 }
 
@@ -172,9 +180,20 @@ static grpc_arg integer(const char *key, int value)
     return (grpc_arg){.type = GRPC_ARG_INTEGER, .key = (char *)(uintptr_t)key, .value.integer = value};
 }
 
+/* The library has one limit for all methods; each method's own is checked when it reads. */
+static size_t largest_request(const lk_grpc_server *server)
+{
+    size_t largest = 0;
+    for (size_t i = 0; i < server->options.method_count; i++) {
+        size_t max = lk_grpc_server_request_max(server, &server->options.methods[i]);
+        largest = max > largest ? max : largest;
+    }
+    return largest;
+}
+
 static void create_handle(lk_grpc_server *server)
 {
-    size_t   message_max = server->options.message_bytes_max;
+    size_t   message_max = largest_request(server);
     grpc_arg args[] = {
         integer(GRPC_ARG_ALLOW_REUSEPORT, 0),
         integer(GRPC_ARG_MAX_RECEIVE_MESSAGE_LENGTH, (int)message_max),

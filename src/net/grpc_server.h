@@ -3,12 +3,11 @@
 /*
  * grpc_server.h - a gRPC server whose handlers are plain blocking C.
  *
- * Completion-queue threads only enqueue: when the first request message of a call is in, its handler is put
- * on the worker pool. The handler reads, writes and returns a lk_rc; that is the call's status.
+ * Completion-queue threads only admit and enqueue: a caller that may call is let in, and when the first request
+ * message is there, the handler is put on the worker pool. The handler reads, writes and returns a lk_rc; that is the call's status.
  *
- *   requested --message--> queued --worker--> running --returns--> finishing --> gone
- *        |                    |  (backlog full: LK_E_LIMIT)
- *        '---- client gone ---'
+ *   asked for --admitted--> receiving --message--> queued --worker--> running --returns--> finishing --> gone
+ *        '--refused-------------------------------------'--backlog full: LK_E_LIMIT---------------^
  *
  * Invariants:
  *   1. Every call ends with exactly one status.
@@ -41,7 +40,7 @@ typedef struct lk_grpc_method {
     lk_grpc_kind kind;
     lk_rc (*run)(lk_grpc_call *call, void *context, lk_err *err);
     void    *context;
-    size_t   request_bytes_max; /* one message; 0: the server's own limit */
+    size_t   request_bytes_max; /* one message; 0: the server's message_bytes_max */
     uint64_t idle_ms; /* a read or write that waits longer is LK_E_DEADLINE; 0: no bound of its own */
 } lk_grpc_method;
 
@@ -50,15 +49,15 @@ typedef struct lk_grpc_server_options {
     const lk_tls_identity *tls;     /* NULL or empty: plaintext */
     const lk_grpc_method  *methods; /* must outlive the server */
     size_t                 method_count;
-    size_t                 queue_count;       /* completion queues, one thread each; 0: 2 */
-    size_t                 worker_count;      /* most handlers at once; 0: LK_GRPC_WORKERS */
-    size_t                 backlog_max;       /* calls that may wait for a worker; 0: LK_GRPC_BACKLOG_MAX */
-    size_t                 message_bytes_max; /* largest message received; 0: LK_GRPC_MESSAGE_BYTES_MAX */
+    size_t                 queue_count;  /* completion queues, one thread each; 0: 2 */
+    size_t                 worker_count; /* most handlers at once; 0: LK_GRPC_WORKERS */
+    size_t                 backlog_max;  /* calls that may wait for a worker; 0: LK_GRPC_BACKLOG_MAX */
+    size_t message_bytes_max; /* largest request of methods that name no size; 0: LK_GRPC_MESSAGE_BYTES_MAX */
 
-    /* Runs on the worker before every handler, for unknown methods too: authentication. May be NULL. */
+    /* Runs before a request is taken in, for unknown methods too: authentication. On a completion-queue thread: it
+     * must not block. May be NULL. */
     lk_rc (*admit)(lk_grpc_call *call, void *context, lk_err *err);
-    /* Runs after every call, with its outcome (err is meaningful unless rc is LK_OK): logs. A call that was
-     * cancelled while it was queued never saw admit. May be NULL. */
+    /* Runs after every handler, with its outcome (err is meaningful unless rc is LK_OK): logs. May be NULL. */
     void (*observe)(lk_grpc_call *call, void *context, lk_rc rc, const lk_err *err);
     /* What the client is told about a failure; text goes into the arena. NULL: code and message only. */
     void (*translate)(const lk_err *err, lk_arena *arena, lk_grpc_status *out);

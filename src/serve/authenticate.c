@@ -9,6 +9,7 @@
 
 #include <stdlib.h>
 
+enum { HANDSHAKE_BYTES_MAX = 64 * 1024 };
 enum { PEERS_MAX = 1024, FREE_FAILURES = 5, DELAY_MS = 200, FORGET_MS = 60000 };
 
 /* Failures per peer address: a fixed table, the slot chosen by hash, so strangers cannot make it grow. */
@@ -131,8 +132,8 @@ lk_rc lk_authenticate(lk_grpc_call *call, void *context, lk_err *err)
     const lk_principal *who = lk_principals_required(a->principals)
                                   ? caller(a, call, lk_grpc_call_arena(call), &token)
                                   : lk_principals_find(a->principals, (lk_bytes){0});
-    if (who == NULL) {
-        return refuse(a, call, "no such token", err);
+    if (who == NULL) { /* at once: this is no thread to wait on, and a guess at a token is hopeless anyway */
+        return lk_fail(err, LK_E_UNAUTHENTICATED, "no such token");
     }
     lk_grpc_call_set_attachment(call, who);
     return LK_OK;
@@ -193,7 +194,8 @@ static lk_rc handshake(lk_grpc_call *call, void *context, lk_err *err)
 lk_grpc_method lk_handshake_method(lk_authenticator *authenticator)
 {
     return (lk_grpc_method){
-        .path = LK_FLIGHT_METHOD("Handshake"), .kind = LK_GRPC_BIDI, .run = handshake, .context = authenticator};
+        .path = LK_FLIGHT_METHOD("Handshake"), .kind = LK_GRPC_BIDI, .run = handshake, .context = authenticator,
+        .request_bytes_max = HANDSHAKE_BYTES_MAX};
 }
 
 /* -- exposure ----------------------------------------------------------------------------------------- */

@@ -5,7 +5,7 @@
  *
  * `authorization: Bearer TOKEN`, or `Basic base64(user:TOKEN)` with any user name (drivers that know only user
  * and password). Without configured credentials everyone is the development principal. Failures are one
- * constant LK_E_UNAUTHENTICATED, and a peer that keeps failing waits.
+ * constant LK_E_UNAUTHENTICATED; a peer that keeps failing at Handshake, where people type passwords, waits.
  *
  * Threads: shared; the failure table is guarded by a mutex of rank SERVER.
  */
