@@ -78,7 +78,7 @@ static lk_rc parse_option(const lk_arg *args, size_t count, int argc, char **arg
 {
     const char *word = argv[*at];
     const char *equals = strchr(word, '=');
-    size_t name_size = equals == NULL ? strlen(word) : (size_t)(equals - word);
+    size_t      name_size = equals == NULL ? strlen(word) : (size_t)(equals - word);
     if (strcmp(word, "-o") == 0) { /* the one short form, as in cc and curl */
         word = "--output";
         name_size = strlen(word);
@@ -127,10 +127,10 @@ static lk_rc check_required(const lk_arg *args, size_t count, size_t operands, c
 lk_rc lk_args_parse(
     const lk_arg *args, size_t count, int argc, char **argv, lk_arena *arena, bool *help, lk_err *err)
 {
-    bool *given = lk_arena_take(arena, count * sizeof *given);
+    bool  *given = lk_arena_take(arena, count * sizeof *given);
     size_t operands = 0;
-    bool options_ended = false;
-    lk_rc rc = LK_OK;
+    bool   options_ended = false;
+    lk_rc  rc = LK_OK;
 
     *help = false;
     for (int i = 0; i < argc && strcmp(argv[i], "--") != 0; i++) {

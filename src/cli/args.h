@@ -30,7 +30,7 @@ typedef struct lk_arg_texts {
 } lk_arg_texts;
 
 typedef struct lk_arg {
-    const char *name;  /* "--columns", or "NS.TABLE" for an operand */
+    const char *name; /* "--columns", or "NS.TABLE" for an operand */
     lk_arg_kind kind;
     void       *target;
     const char *value; /* what the value is called in help: "FILE"; NULL for flags */

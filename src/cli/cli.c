@@ -4,11 +4,11 @@
 #include <stdarg.h>
 #include <stdio.h>
 
-bool lk_cli_parse(lk_cli *cli, const lk_cli_command *command, const lk_arg *args, size_t count, int argc, char **argv,
-    int *exit_code)
+bool lk_cli_parse(lk_cli *cli, const lk_cli_command *command, const lk_arg *args, size_t count, int argc,
+    char **argv, int *exit_code)
 {
     lk_err err = {0};
-    bool help = false;
+    bool   help = false;
     if (lk_args_parse(args, count, argc, argv, &cli->arena, &help, &err) != LK_OK) {
         *exit_code = lk_cli_fail(&err);
         return false;
@@ -37,7 +37,7 @@ static int exit_code_of(lk_rc rc)
         return 2;
     }
     lk_code code = lk_rc_code(rc);
-    bool listed = code == LK_CODE_OK || ((size_t)code < sizeof by_code && by_code[code] != 0);
+    bool    listed = code == LK_CODE_OK || ((size_t)code < sizeof by_code && by_code[code] != 0);
     return listed ? by_code[code] : 1;
 }
 
@@ -53,7 +53,7 @@ int lk_cli_fail(const lk_err *err)
 
 lk_rc lk_cli_usage(lk_err *err, const char *format, ...)
 {
-    char text[LK_ERR_DETAIL_BYTES];
+    char    text[LK_ERR_DETAIL_BYTES];
     va_list args;
     va_start(args, format);
     (void)vsnprintf(text, sizeof text, format, args);

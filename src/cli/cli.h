@@ -32,8 +32,8 @@ extern const lk_cli_command lk_cli_selftest_commands[];
 extern const lk_cli_command lk_cli_config_commands[];
 
 /* Parses a command line against its table. True: go on; false: return *exit_code (help was shown, or usage told). */
-bool lk_cli_parse(lk_cli *cli, const lk_cli_command *command, const lk_arg *args, size_t count, int argc, char **argv,
-    int *exit_code);
+bool lk_cli_parse(lk_cli *cli, const lk_cli_command *command, const lk_arg *args, size_t count, int argc,
+    char **argv, int *exit_code);
 
 /* Says what failed and returns the exit code. */
 int lk_cli_fail(const lk_err *err);

@@ -19,14 +19,14 @@ typedef struct casting {
 
 static lk_rc casting_next(lk_batches *batches, struct ArrowArray *out, lk_err *err)
 {
-    casting *self = (casting *)batches;
+    casting          *self = (casting *)batches;
     struct ArrowArray batch = {0};
-    lk_rc rc = lk_batches_next(self->source, &batch, err);
+    lk_rc             rc = lk_batches_next(self->source, &batch, err);
     if (rc != LK_OK || batch.release == NULL) {
         *out = (struct ArrowArray){0};
         return rc;
     }
-    int64_t count = batch.length;
+    int64_t          count = batch.length;
     lk_shared_array *shared = lk_array_share(&batch);
     rc = lk_batch_cast(&self->source->schema, shared, &self->base.schema, self->rows, out, err);
     lk_shared_array_unref(shared);
@@ -52,8 +52,8 @@ typedef struct job {
 static lk_rc run_ingest(job *j, lk_authority *authority, const struct ArrowSchema *schema, lk_err *err)
 {
     lk_batches *source = NULL;
-    casting cast = {0};
-    lk_rc rc = lk_source_open(j->path, &j->source, &source, err);
+    casting     cast = {0};
+    lk_rc       rc = lk_source_open(j->path, &j->source, &source, err);
     if (rc == LK_OK) {
         rc = casting_init(&cast, source, schema, err);
     }
@@ -71,10 +71,10 @@ static lk_rc run_ingest(job *j, lk_authority *authority, const struct ArrowSchem
 
 static lk_rc append_to(lk_cli *cli, const lk_remote_args *where, job *j, lk_err *err)
 {
-    lk_remote remote = {0};
-    lk_registration table = {0};
+    lk_remote          remote = {0};
+    lk_registration    table = {0};
     struct ArrowSchema schema = {0};
-    lk_rc rc = lk_source_check(j->path, err);
+    lk_rc              rc = lk_source_check(j->path, err);
     if (rc == LK_OK) {
         rc = lk_table_ref_parse(lk_bytes_of(j->name), &j->ingest.table, err);
     }
@@ -82,7 +82,8 @@ static lk_rc append_to(lk_cli *cli, const lk_remote_args *where, job *j, lk_err 
         rc = lk_remote_open(&remote, cli, where, err);
     }
     if (rc == LK_OK) {
-        rc = remote.authority->ops->resolve(remote.authority, NULL, j->ingest.table, &cli->arena, &table, err);
+        rc =
+            remote.authority->ops->resolve(remote.authority, NULL, j->ingest.table, &cli->arena, &table, err);
         if (rc == LK_E_TABLE_NOT_FOUND) {
             lk_detail(err, "create it first: lake table create %.60s --schema %.100s", j->name, j->path);
         }
@@ -101,16 +102,18 @@ static lk_rc append_to(lk_cli *cli, const lk_remote_args *where, job *j, lk_err 
 static int append(lk_cli *cli, int argc, char **argv)
 {
     lk_remote_args where = {0};
-    job j = {.source = {.text_only = true}, .ingest = {.if_exists = LK_IF_EXISTS_APPEND}};
-    lk_err err = {0};
-    int code = 0;
-    const lk_arg args[] = {
-        {"NS.TABLE", LK_ARG_OPERAND, &j.name, NULL, "namespace and table name", false},
-        {"FILE", LK_ARG_OPERAND, &j.path, NULL, "Arrow (.arrow, or - for a stream on stdin), Parquet, CSV or NDJSON", false},
-        {"--operation-id", LK_ARG_TEXT, &j.operation_id, "UUIDV7", "name this append: a repeat with the same id adds nothing",
-            false},
-        {"--null", LK_ARG_TEXT, &j.source.null_text, "TEXT", "CSV: text that stands for null, besides nothing", false},
-        LK_REMOTE_ARGS(where),
+    job            j = {.source = {.text_only = true}, .ingest = {.if_exists = LK_IF_EXISTS_APPEND}};
+    lk_err         err = {0};
+    int            code = 0;
+    const lk_arg   args[] = {
+          {"NS.TABLE", LK_ARG_OPERAND, &j.name, NULL, "namespace and table name", false},
+          {"FILE", LK_ARG_OPERAND, &j.path, NULL,
+              "Arrow (.arrow, or - for a stream on stdin), Parquet, CSV or NDJSON", false},
+          {"--operation-id", LK_ARG_TEXT, &j.operation_id, "UUIDV7",
+              "name this append: a repeat with the same id adds nothing", false},
+          {"--null", LK_ARG_TEXT, &j.source.null_text, "TEXT",
+              "CSV: text that stands for null, besides nothing", false},
+          LK_REMOTE_ARGS(where),
     };
     if (!lk_cli_parse(cli, lk_cli_append_commands, args, sizeof args / sizeof args[0], argc, argv, &code)) {
         return code;
@@ -118,16 +121,19 @@ static int append(lk_cli *cli, int argc, char **argv)
     j.ingest.operation_id = lk_bytes_of(j.operation_id);
     lk_rc rc = append_to(cli, &where, &j, &err);
     if (rc == LK_OK) {
-        printf("appended %" PRIu64 " rows to %s in %" PRIu64 " operations, operation id %s\n", j.done.rows, j.name,
-            j.done.operations, j.done.operation_id);
+        printf("appended %" PRIu64 " row%s to %s in %" PRIu64 " operation%s, operation id %s\n", j.done.rows,
+            j.done.rows == 1 ? "" : "s", j.name, j.done.operations, j.done.operations == 1 ? "" : "s",
+            j.done.operation_id);
     }
     return rc == LK_OK ? 0 : lk_cli_fail(&err);
 }
 
 const lk_cli_command lk_cli_append_commands[] = {
     {{"append", "append a file's rows to a table",
-         "Columns are matched by name and cast to the table's types; a value that does not fit ends the append and\n"
-         "names column and row. Rows go in operations of at most 10,000; if it fails half-way, run it again with the\n"
+         "Columns are matched by name and cast to the table's types; a value that does not fit ends the "
+         "append and\n"
+         "names column and row. Rows go in operations of at most 10,000; if it fails half-way, run it again "
+         "with the\n"
          "operation id it printed: what is there already is not added twice. Examples:\n"
          "  lake append robots.steps steps.parquet\n"
          "  lake append flights.flights flights.csv --null NA"},

@@ -3,8 +3,8 @@
 
 static int config_check(lk_cli *cli, int argc, char **argv)
 {
-    bool json = false;
-    int code = 0;
+    bool         json = false;
+    int          code = 0;
     const lk_arg args[] = {{"--json", LK_ARG_FLAG, &json, NULL, "one JSON object", false}};
     if (!lk_cli_parse(cli, lk_cli_config_commands, args, 1, argc, argv, &code)) {
         return code;
@@ -19,7 +19,8 @@ static int config_check(lk_cli *cli, int argc, char **argv)
 
 const lk_cli_command lk_cli_config_commands[] = {
     {{"config check", "check every setting and show its value",
-         "Settings are environment variables, read once at start. A malformed or out-of-range one ends any command with "
+         "Settings are environment variables, read once at start. A malformed or out-of-range one ends any "
+         "command with "
          "exit code 2 and names the variable."},
         config_check},
     {{NULL, NULL, NULL}, NULL},

@@ -46,7 +46,7 @@ static lk_rc check_uri(const char *uri, lk_bytes *path, lk_err *err)
 static lk_rc open_env(const char *uri, opened *out, lk_err *err)
 {
     lk_bytes path = {0};
-    long cores = sysconf(_SC_NPROCESSORS_ONLN);
+    long     cores = sysconf(_SC_NPROCESSORS_ONLN);
     lk_budget_init(&out->budget, "scan", SCAN_BYTES_MAX, NULL);
     out->env.clock = lk_clock_real();
     out->env.random = lk_random_os();
@@ -67,7 +67,10 @@ static lk_rc open_dataset(const char *uri, uint64_t version, opened *out, lk_err
     if (rc == LK_OK) {
         rc = lk_dataset_open(&out->env, version, &out->dataset, err);
         if (rc == LK_E_NOT_FOUND) {
-            lk_detail(err, version == 0 ? "%.100s holds no Lance dataset" : "%.100s has no such version; see lake lance versions", uri);
+            lk_detail(err,
+                version == 0 ? "%.100s holds no Lance dataset"
+                             : "%.100s has no such version; see lake lance versions",
+                uri);
         }
     }
     return rc;
@@ -76,12 +79,12 @@ static lk_rc open_dataset(const char *uri, uint64_t version, opened *out, lk_err
 /* -- info -------------------------------------------------------------------------------------------- */
 static void info_text(const lk_dataset *dataset)
 {
-    const lk_manifest *m = lk_dataset_manifest(dataset);
+    const lk_manifest        *m = lk_dataset_manifest(dataset);
     const struct ArrowSchema *schema = lk_dataset_schema(dataset);
-    printf("version      %" PRIu64 "\nrows         %" PRIu64 "\nfragments    %zu\nfiles        %zu\nfile format  2.%" PRIu32
-           "\nwritten by   %.*s %.*s\n\n",
-        m->version, lk_manifest_rows(m), m->fragment_count, m->file_count, m->file_minor, LK_FMT(m->writer_library),
-        LK_FMT(m->writer_version));
+    printf("version      %" PRIu64 "\nrows         %" PRIu64
+           "\nfragments    %zu\nfiles        %zu\nfile format  2.%" PRIu32 "\nwritten by   %.*s %.*s\n\n",
+        m->version, lk_manifest_rows(m), m->fragment_count, m->file_count, m->file_minor,
+        LK_FMT(m->writer_library), LK_FMT(m->writer_version));
     for (int64_t i = 0; i < schema->n_children; i++) {
         lk_buf type = {0};
         lk_type_format(schema->children[i], &type);
@@ -93,13 +96,15 @@ static void info_text(const lk_dataset *dataset)
 
 static void info_json(const lk_dataset *dataset)
 {
-    const lk_manifest *m = lk_dataset_manifest(dataset);
+    const lk_manifest        *m = lk_dataset_manifest(dataset);
     const struct ArrowSchema *schema = lk_dataset_schema(dataset);
-    lk_buf text = {0};
-    lk_json_writer w = {.out = &text};
-    const struct { const char *key; uint64_t value; } numbers[] = {{"version", m->version}, {"rows", lk_manifest_rows(m)},
-        {"fragments", m->fragment_count}, {"files", m->file_count}, {"deleted_rows", m->deleted_rows},
-        {"timestamp_ms", m->timestamp_ms}};
+    lk_buf                    text = {0};
+    lk_json_writer            w = {.out = &text};
+    const struct {
+        const char *key;
+        uint64_t    value;
+    } numbers[] = {{"version", m->version}, {"rows", lk_manifest_rows(m)}, {"fragments", m->fragment_count},
+        {"files", m->file_count}, {"deleted_rows", m->deleted_rows}, {"timestamp_ms", m->timestamp_ms}};
     lk_json_object(&w);
     for (size_t i = 0; i < sizeof numbers / sizeof numbers[0]; i++) {
         lk_json_key(&w, numbers[i].key);
@@ -132,18 +137,19 @@ static void info_json(const lk_dataset *dataset)
 
 static int info(lk_cli *cli, int argc, char **argv)
 {
-    const char *uri = NULL;
-    uint64_t version = 0;
-    bool json = false;
-    opened o = {0};
-    lk_err err = {0};
-    int code = 0;
+    const char  *uri = NULL;
+    uint64_t     version = 0;
+    bool         json = false;
+    opened       o = {0};
+    lk_err       err = {0};
+    int          code = 0;
     const lk_arg args[] = {
         {"URI", LK_ARG_OPERAND, &uri, NULL, "directory of the dataset", false},
         {"--version", LK_ARG_U64, &version, "N", "this version instead of the latest", false},
         {"--json", LK_ARG_FLAG, &json, NULL, "one JSON object", false},
     };
-    if (!lk_cli_parse(cli, &lk_cli_lance_commands[INFO], args, sizeof args / sizeof args[0], argc, argv, &code)) {
+    if (!lk_cli_parse(
+            cli, &lk_cli_lance_commands[INFO], args, sizeof args / sizeof args[0], argc, argv, &code)) {
         return code;
     }
     lk_rc rc = open_dataset(uri, version, &o, &err);
@@ -157,18 +163,19 @@ static int info(lk_cli *cli, int argc, char **argv)
 /* -- versions ---------------------------------------------------------------------------------------- */
 static int versions(lk_cli *cli, int argc, char **argv)
 {
-    const char *uri = NULL;
-    bool json = false;
-    opened o = {0};
-    uint64_t *list = NULL;
-    size_t count = 0;
-    lk_err err = {0};
-    int code = 0;
+    const char  *uri = NULL;
+    bool         json = false;
+    opened       o = {0};
+    uint64_t    *list = NULL;
+    size_t       count = 0;
+    lk_err       err = {0};
+    int          code = 0;
     const lk_arg args[] = {
         {"URI", LK_ARG_OPERAND, &uri, NULL, "directory of the dataset", false},
         {"--json", LK_ARG_FLAG, &json, NULL, "one JSON array", false},
     };
-    if (!lk_cli_parse(cli, &lk_cli_lance_commands[VERSIONS], args, sizeof args / sizeof args[0], argc, argv, &code)) {
+    if (!lk_cli_parse(
+            cli, &lk_cli_lance_commands[VERSIONS], args, sizeof args / sizeof args[0], argc, argv, &code)) {
         return code;
     }
     lk_rc rc = open_env(uri, &o, &err);
@@ -190,8 +197,8 @@ static int versions(lk_cli *cli, int argc, char **argv)
 }
 
 /* -- scan -------------------------------------------------------------------------------------------- */
-static lk_rc find_columns(
-    const struct ArrowSchema *schema, const char *list, lk_arena *arena, lk_scan_options *options, lk_err *err)
+static lk_rc find_columns(const struct ArrowSchema *schema, const char *list, lk_arena *arena,
+    lk_scan_options *options, lk_err *err)
 {
     if (list == NULL) {
         return LK_OK;
@@ -200,10 +207,11 @@ static lk_rc find_columns(
     options->columns = columns;
     for (const char *at = list; at != NULL;) {
         const char *comma = strchr(at, ',');
-        lk_bytes name = {at, comma != NULL ? (size_t)(comma - at) : strlen(at)};
-        int64_t found = lk_schema_find(schema, name);
+        lk_bytes    name = {at, comma != NULL ? (size_t)(comma - at) : strlen(at)};
+        int64_t     found = lk_schema_find(schema, name);
         if (found < 0) {
-            return lk_cli_usage(err, "there is no column %.*s", (int)(name.size < 100 ? name.size : 100), name.data);
+            return lk_cli_usage(
+                err, "there is no column %.*s", (int)(name.size < 100 ? name.size : 100), name.data);
         }
         columns[options->column_count++] = (size_t)found;
         at = comma != NULL ? comma + 1 : NULL;
@@ -214,9 +222,9 @@ static lk_rc find_columns(
 /* Writes to a temporary beside the target and renames it, so that a failure leaves no half file. */
 static lk_rc write_file(lk_batches *rows, const char *path, lk_arena *arena, uint64_t *count, lk_err *err)
 {
-    bool to_stdout = strcmp(path, "-") == 0;
+    bool     to_stdout = strcmp(path, "-") == 0;
     lk_bytes temporary = lk_arena_format(arena, "%s.tmp%ld", path, (long)getpid());
-    FILE *file = to_stdout ? stdout : fopen(temporary.data, "wb");
+    FILE    *file = to_stdout ? stdout : fopen(temporary.data, "wb");
     if (file == NULL) {
         return lk_fail(err, LK_E_IO, "cannot write %s", path);
     }
@@ -238,22 +246,24 @@ static lk_rc write_file(lk_batches *rows, const char *path, lk_arena *arena, uin
 
 static int scan(lk_cli *cli, int argc, char **argv)
 {
-    const char *uri = NULL, *columns = NULL, *output = NULL;
-    uint64_t version = 0, count = 0;
+    const char     *uri = NULL, *columns = NULL, *output = NULL;
+    uint64_t        version = 0, count = 0;
     lk_scan_options options = {.limit = UINT64_MAX};
-    lk_batches *rows = NULL;
-    opened o = {0};
-    lk_err err = {0};
-    int code = 0;
-    const lk_arg args[] = {
-        {"URI", LK_ARG_OPERAND, &uri, NULL, "directory of the dataset", false},
-        {"--columns", LK_ARG_TEXT, &columns, "A,B", "only these, in this order", false},
-        {"--version", LK_ARG_U64, &version, "N", "this version instead of the latest", false},
-        {"--limit", LK_ARG_U64, &options.limit, "N", "at most so many rows", false},
-        {"--with-row-id", LK_ARG_FLAG, &options.with_row_id, NULL, "add the column _rowid", false},
-        {"--output", LK_ARG_TEXT, &output, "FILE", "Arrow file to write (-o FILE), or - for a stream on stdout", true},
+    lk_batches     *rows = NULL;
+    opened          o = {0};
+    lk_err          err = {0};
+    int             code = 0;
+    const lk_arg    args[] = {
+           {"URI", LK_ARG_OPERAND, &uri, NULL, "directory of the dataset", false},
+           {"--columns", LK_ARG_TEXT, &columns, "A,B", "only these, in this order", false},
+           {"--version", LK_ARG_U64, &version, "N", "this version instead of the latest", false},
+           {"--limit", LK_ARG_U64, &options.limit, "N", "at most so many rows", false},
+           {"--with-row-id", LK_ARG_FLAG, &options.with_row_id, NULL, "add the column _rowid", false},
+           {"--output", LK_ARG_TEXT, &output, "FILE",
+               "Arrow file to write (-o FILE), or - for a stream on stdout", true},
     };
-    if (!lk_cli_parse(cli, &lk_cli_lance_commands[SCAN], args, sizeof args / sizeof args[0], argc, argv, &code)) {
+    if (!lk_cli_parse(
+            cli, &lk_cli_lance_commands[SCAN], args, sizeof args / sizeof args[0], argc, argv, &code)) {
         return code;
     }
     lk_rc rc = open_dataset(uri, version, &o, &err);
@@ -278,7 +288,8 @@ const lk_cli_command lk_cli_lance_commands[] = {
     [INFO] = {{"lance info", "show a Lance dataset in place", NULL}, info},
     [VERSIONS] = {{"lance versions", "list a Lance dataset's versions", NULL}, versions},
     [SCAN] = {{"lance scan", "read a Lance dataset into an Arrow file",
-                  "Example:\n  lake lance scan ./data/tables/robots/arm/UUID.lance --columns t,q --limit 10 -o out.arrow"},
+                  "Example:\n  lake lance scan ./data/tables/robots/arm/UUID.lance --columns t,q --limit 10 "
+                  "-o out.arrow"},
         scan},
     {{NULL, NULL, NULL}, NULL},
 };

@@ -54,10 +54,10 @@ static lk_rc numbers_init(numbers *out, lk_err *err)
 static lk_rc expect(lk_remote *remote, lk_bytes sql, const char *wanted, lk_err *err)
 {
     lk_batches *rows = NULL;
-    char *text = NULL;
-    size_t size = 0;
-    uint64_t count = 0;
-    FILE *file = open_memstream(&text, &size);
+    char       *text = NULL;
+    size_t      size = 0;
+    uint64_t    count = 0;
+    FILE       *file = open_memstream(&text, &size);
     LK_ASSERT(file != NULL);
     lk_rc rc = lk_client_query(remote->channel, sql, NULL, &rows, err);
     if (rc == LK_OK) {
@@ -75,19 +75,21 @@ static lk_rc expect(lk_remote *remote, lk_bytes sql, const char *wanted, lk_err 
 
 static lk_rc exercise(lk_remote *remote, lk_table_ref table, lk_arena *arena, lk_err *err)
 {
-    numbers source = {0};
-    lk_ingested done = {0};
-    const lk_ingest ingest = {.table = table, .if_absent = LK_IF_ABSENT_CREATE, .if_exists = LK_IF_EXISTS_FAIL};
+    numbers         source = {0};
+    lk_ingested     done = {0};
+    const lk_ingest ingest = {
+        .table = table, .if_absent = LK_IF_ABSENT_CREATE, .if_exists = LK_IF_EXISTS_FAIL};
     lk_rc rc = numbers_init(&source, err);
     if (rc == LK_OK) {
         rc = lk_ingest_run(remote->authority, NULL, &ingest, &source.base, &done, err);
     }
     lk_schema_release(&source.base.schema);
     if (rc == LK_OK) {
-        printf("created %.*s.%.*s and appended %" PRIu64 " rows in %" PRIu64 " operations\n", LK_FMT(table.ns),
-            LK_FMT(table.name), done.rows, done.operations);
-        lk_bytes sums = lk_arena_format(arena, "SELECT count(*) AS c, sum(n)::BIGINT AS s, max(half) AS m FROM %.*s.%.*s",
-            LK_FMT(table.ns), LK_FMT(table.name));
+        printf("created %.*s.%.*s and appended %" PRIu64 " rows in %" PRIu64 " operations\n",
+            LK_FMT(table.ns), LK_FMT(table.name), done.rows, done.operations);
+        lk_bytes sums =
+            lk_arena_format(arena, "SELECT count(*) AS c, sum(n)::BIGINT AS s, max(half) AS m FROM %.*s.%.*s",
+                LK_FMT(table.ns), LK_FMT(table.name));
         rc = expect(remote, sums, "c,s,m\r\n25000,312487500,12499.5\r\n", err);
     }
     if (rc == LK_OK) {
@@ -101,14 +103,14 @@ static lk_rc exercise(lk_remote *remote, lk_table_ref table, lk_arena *arena, lk
 static int selftest(lk_cli *cli, int argc, char **argv)
 {
     lk_remote_args where = {0};
-    lk_remote remote = {0};
-    lk_err err = {0}, drop_err = {0};
-    int code = 0;
-    const lk_arg args[] = {LK_REMOTE_ARGS(where)};
+    lk_remote      remote = {0};
+    lk_err         err = {0}, drop_err = {0};
+    int            code = 0;
+    const lk_arg   args[] = {LK_REMOTE_ARGS(where)};
     if (!lk_cli_parse(cli, lk_cli_selftest_commands, args, sizeof args / sizeof args[0], argc, argv, &code)) {
         return code;
     }
-    uint64_t unique = lk_random_u64(lk_random_os());
+    uint64_t     unique = lk_random_u64(lk_random_os());
     lk_table_ref table = {
         lk_arena_format(&cli->arena, "lake_selftest_%016" PRIx64, unique), lk_bytes_of("numbers")};
     lk_rc rc = lk_remote_open(&remote, cli, &where, &err);

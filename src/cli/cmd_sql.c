@@ -9,8 +9,8 @@
 static lk_rc print_result(lk_remote *remote, const char *sql, lk_output_format format, lk_err *err)
 {
     lk_batches *rows = NULL;
-    uint64_t count = 0;
-    lk_rc rc = lk_client_query(remote->channel, lk_bytes_of(sql), NULL, &rows, err);
+    uint64_t    count = 0;
+    lk_rc       rc = lk_client_query(remote->channel, lk_bytes_of(sql), NULL, &rows, err);
     if (rc == LK_OK) {
         rc = lk_output_write(rows, format, stdout, &count, err);
     }
@@ -23,16 +23,17 @@ static lk_rc print_result(lk_remote *remote, const char *sql, lk_output_format f
 
 static int sql(lk_cli *cli, int argc, char **argv)
 {
-    lk_remote_args where = {0};
-    const char *text = NULL, *format_name = NULL;
+    lk_remote_args   where = {0};
+    const char      *text = NULL, *format_name = NULL;
     lk_output_format format = LK_OUTPUT_TABLE;
-    lk_remote remote = {0};
-    lk_err err = {0};
-    int code = 0;
-    const lk_arg args[] = {
-        {"QUERY", LK_ARG_OPERAND, &text, NULL, "one SELECT or EXPLAIN", false},
-        {"--format", LK_ARG_TEXT, &format_name, "FORMAT", "table (default), json, ndjson, csv or arrow", false},
-        LK_REMOTE_ARGS(where),
+    lk_remote        remote = {0};
+    lk_err           err = {0};
+    int              code = 0;
+    const lk_arg     args[] = {
+            {"QUERY", LK_ARG_OPERAND, &text, NULL, "one SELECT or EXPLAIN", false},
+            {"--format", LK_ARG_TEXT, &format_name, "FORMAT", "table (default), json, ndjson, csv or arrow",
+                false},
+            LK_REMOTE_ARGS(where),
     };
     if (!lk_cli_parse(cli, lk_cli_sql_commands, args, sizeof args / sizeof args[0], argc, argv, &code)) {
         return code;

@@ -34,8 +34,8 @@ static lk_rc create_on(
     lk_cli *cli, const lk_remote_args *where, const char *name, struct ArrowSchema *schema, lk_err *err)
 {
     lk_table_ref table = {0};
-    lk_remote remote = {0};
-    lk_rc rc = lk_schema_check(schema, err);
+    lk_remote    remote = {0};
+    lk_rc        rc = lk_schema_check(schema, err);
     if (rc == LK_OK) {
         rc = lk_table_ref_parse(lk_bytes_of(name), &table, err);
     }
@@ -54,19 +54,21 @@ static lk_rc create_on(
 
 static int create(lk_cli *cli, int argc, char **argv)
 {
-    lk_remote_args where = {0};
-    const char *name = NULL, *file = NULL;
-    lk_source_options source = {0};
-    lk_arg_texts columns = {0};
+    lk_remote_args     where = {0};
+    const char        *name = NULL, *file = NULL;
+    lk_source_options  source = {0};
+    lk_arg_texts       columns = {0};
     struct ArrowSchema schema = {0};
-    lk_err err = {0};
-    int code = 0;
-    const lk_arg args[] = {
-        {"NS.TABLE", LK_ARG_OPERAND, &name, NULL, "namespace and table name", false},
-        {"--column", LK_ARG_TEXTS, &columns, "NAME:TYPE[?]", "a column; ? makes it nullable", false},
-        {"--schema", LK_ARG_TEXT, &file, "FILE", "copy the schema of an Arrow, Parquet, CSV or NDJSON file", false},
-        {"--null", LK_ARG_TEXT, &source.null_text, "TEXT", "with a CSV schema file: text that stands for null", false},
-        LK_REMOTE_ARGS(where),
+    lk_err             err = {0};
+    int                code = 0;
+    const lk_arg       args[] = {
+              {"NS.TABLE", LK_ARG_OPERAND, &name, NULL, "namespace and table name", false},
+              {"--column", LK_ARG_TEXTS, &columns, "NAME:TYPE[?]", "a column; ? makes it nullable", false},
+              {"--schema", LK_ARG_TEXT, &file, "FILE", "copy the schema of an Arrow, Parquet, CSV or NDJSON file",
+                  false},
+              {"--null", LK_ARG_TEXT, &source.null_text, "TEXT",
+                  "with a CSV schema file: text that stands for null", false},
+              LK_REMOTE_ARGS(where),
     };
     const lk_cli_command *command = &lk_cli_table_commands[CREATE];
     if (!lk_cli_parse(cli, command, args, sizeof args / sizeof args[0], argc, argv, &code)) {
@@ -76,7 +78,8 @@ static int create(lk_cli *cli, int argc, char **argv)
     if ((columns.count > 0) == (file != NULL)) {
         rc = lk_cli_usage(&err, "give the columns, either by --column or by --schema");
     } else {
-        rc = file != NULL ? lk_source_schema(file, &source, &schema, &err) : schema_of_columns(&columns, &schema, &err);
+        rc = file != NULL ? lk_source_schema(file, &source, &schema, &err)
+                          : schema_of_columns(&columns, &schema, &err);
     }
     if (rc == LK_OK) {
         rc = create_on(cli, &where, name, &schema, &err);
@@ -95,11 +98,12 @@ typedef struct listing {
 
 static lk_rc list_namespace(listing *l, lk_bytes ns, lk_err *err)
 {
-    lk_arena arena = {0};
+    lk_arena     arena = {0};
     lk_name_page page = {0};
-    lk_rc rc = LK_OK;
+    lk_rc        rc = LK_OK;
     do {
-        rc = l->authority->ops->list_tables(l->authority, NULL, ns, page.continuation, LK_PAGE_ITEMS_MAX, &arena, &page, err);
+        rc = l->authority->ops->list_tables(
+            l->authority, NULL, ns, page.continuation, LK_PAGE_ITEMS_MAX, &arena, &page, err);
         for (size_t i = 0; rc == LK_OK && i < page.count; i++) {
             lk_bytes name = lk_arena_format(&arena, "%.*s.%.*s", LK_FMT(ns), LK_FMT(page.names[i]));
             if (l->as_json) {
@@ -115,11 +119,12 @@ static lk_rc list_namespace(listing *l, lk_bytes ns, lk_err *err)
 
 static lk_rc list_all(listing *l, lk_err *err)
 {
-    lk_arena arena = {0};
+    lk_arena     arena = {0};
     lk_name_page page = {0};
-    lk_rc rc = LK_OK;
+    lk_rc        rc = LK_OK;
     do {
-        rc = l->authority->ops->list_namespaces(l->authority, NULL, page.continuation, LK_PAGE_ITEMS_MAX, &arena, &page, err);
+        rc = l->authority->ops->list_namespaces(
+            l->authority, NULL, page.continuation, LK_PAGE_ITEMS_MAX, &arena, &page, err);
         for (size_t i = 0; rc == LK_OK && i < page.count; i++) {
             rc = list_namespace(l, page.names[i], err);
         }
@@ -131,17 +136,18 @@ static lk_rc list_all(listing *l, lk_err *err)
 static int list(lk_cli *cli, int argc, char **argv)
 {
     lk_remote_args where = {0};
-    const char *ns = NULL;
-    lk_remote remote = {0};
-    listing l = {0};
-    lk_err err = {0};
-    int code = 0;
-    const lk_arg args[] = {
-        {"NAMESPACE", LK_ARG_OPTIONAL_OPERAND, &ns, NULL, "only this namespace", false},
-        {"--json", LK_ARG_FLAG, &l.as_json, NULL, "one JSON array", false},
-        LK_REMOTE_ARGS(where),
+    const char    *ns = NULL;
+    lk_remote      remote = {0};
+    listing        l = {0};
+    lk_err         err = {0};
+    int            code = 0;
+    const lk_arg   args[] = {
+          {"NAMESPACE", LK_ARG_OPTIONAL_OPERAND, &ns, NULL, "only this namespace", false},
+          {"--json", LK_ARG_FLAG, &l.as_json, NULL, "one JSON array", false},
+          LK_REMOTE_ARGS(where),
     };
-    if (!lk_cli_parse(cli, &lk_cli_table_commands[LIST], args, sizeof args / sizeof args[0], argc, argv, &code)) {
+    if (!lk_cli_parse(
+            cli, &lk_cli_table_commands[LIST], args, sizeof args / sizeof args[0], argc, argv, &code)) {
         return code;
     }
     lk_rc rc = lk_remote_open(&remote, cli, &where, &err);
@@ -163,20 +169,21 @@ static int list(lk_cli *cli, int argc, char **argv)
 /* -- describe ---------------------------------------------------------------------------------------- */
 static void describe_text(const lk_registration *r, const struct ArrowSchema *schema)
 {
-    printf("table       %.*s.%.*s\nversion     %" PRIu64 "\nincarnation %.*s\nlocation    %.*s\n\n", LK_FMT(r->table.ns),
-        LK_FMT(r->table.name), r->version, LK_FMT(r->incarnation), LK_FMT(r->location));
+    printf("table       %.*s.%.*s\nversion     %" PRIu64 "\nincarnation %.*s\nlocation    %.*s\n\n",
+        LK_FMT(r->table.ns), LK_FMT(r->table.name), r->version, LK_FMT(r->incarnation), LK_FMT(r->location));
     for (int64_t i = 0; i < schema->n_children; i++) {
         const struct ArrowSchema *field = schema->children[i];
-        lk_buf type = {0};
+        lk_buf                    type = {0};
         lk_type_format(field, &type);
-        printf("%-24s %.*s%s\n", field->name, LK_FMT(lk_buf_view(&type)), field->flags & ARROW_FLAG_NULLABLE ? "?" : "");
+        printf("%-24s %.*s%s\n", field->name, LK_FMT(lk_buf_view(&type)),
+            field->flags & ARROW_FLAG_NULLABLE ? "?" : "");
         lk_buf_deinit(&type);
     }
 }
 
 static void describe_json(const lk_registration *r, const struct ArrowSchema *schema)
 {
-    lk_buf text = {0};
+    lk_buf         text = {0};
     lk_json_writer w = {.out = &text};
     lk_json_object(&w);
     lk_json_key(&w, "namespace");
@@ -212,21 +219,22 @@ static void describe_json(const lk_registration *r, const struct ArrowSchema *sc
 
 static int describe(lk_cli *cli, int argc, char **argv)
 {
-    lk_remote_args where = {0};
-    const char *name = NULL;
-    bool json = false;
-    lk_table_ref table = {0};
-    lk_registration registration = {0};
+    lk_remote_args     where = {0};
+    const char        *name = NULL;
+    bool               json = false;
+    lk_table_ref       table = {0};
+    lk_registration    registration = {0};
     struct ArrowSchema schema = {0};
-    lk_remote remote = {0};
-    lk_err err = {0};
-    int code = 0;
-    const lk_arg args[] = {
-        {"NS.TABLE", LK_ARG_OPERAND, &name, NULL, "namespace and table name", false},
-        {"--json", LK_ARG_FLAG, &json, NULL, "one JSON object", false},
-        LK_REMOTE_ARGS(where),
+    lk_remote          remote = {0};
+    lk_err             err = {0};
+    int                code = 0;
+    const lk_arg       args[] = {
+              {"NS.TABLE", LK_ARG_OPERAND, &name, NULL, "namespace and table name", false},
+              {"--json", LK_ARG_FLAG, &json, NULL, "one JSON object", false},
+              LK_REMOTE_ARGS(where),
     };
-    if (!lk_cli_parse(cli, &lk_cli_table_commands[DESCRIBE], args, sizeof args / sizeof args[0], argc, argv, &code)) {
+    if (!lk_cli_parse(
+            cli, &lk_cli_table_commands[DESCRIBE], args, sizeof args / sizeof args[0], argc, argv, &code)) {
         return code;
     }
     lk_rc rc = lk_table_ref_parse(lk_bytes_of(name), &table, &err);
@@ -251,16 +259,17 @@ static int describe(lk_cli *cli, int argc, char **argv)
 static int drop(lk_cli *cli, int argc, char **argv)
 {
     lk_remote_args where = {0};
-    const char *name = NULL;
-    lk_table_ref table = {0};
-    lk_remote remote = {0};
-    lk_err err = {0};
-    int code = 0;
-    const lk_arg args[] = {
-        {"NS.TABLE", LK_ARG_OPERAND, &name, NULL, "namespace and table name", false},
-        LK_REMOTE_ARGS(where),
+    const char    *name = NULL;
+    lk_table_ref   table = {0};
+    lk_remote      remote = {0};
+    lk_err         err = {0};
+    int            code = 0;
+    const lk_arg   args[] = {
+          {"NS.TABLE", LK_ARG_OPERAND, &name, NULL, "namespace and table name", false},
+          LK_REMOTE_ARGS(where),
     };
-    if (!lk_cli_parse(cli, &lk_cli_table_commands[DROP], args, sizeof args / sizeof args[0], argc, argv, &code)) {
+    if (!lk_cli_parse(
+            cli, &lk_cli_table_commands[DROP], args, sizeof args / sizeof args[0], argc, argv, &code)) {
         return code;
     }
     lk_rc rc = lk_table_ref_parse(lk_bytes_of(name), &table, &err);
@@ -279,9 +288,12 @@ static int drop(lk_cli *cli, int argc, char **argv)
 
 const lk_cli_command lk_cli_table_commands[] = {
     [CREATE] = {{"table create", "create a table",
-                    "Types are Arrow's names: int64 utf8 bool float32 timestamp[us,UTC] decimal(10,2) date32 binary\n"
-                    "fixed_size_list<float32>(768) list<int64> struct<a:int64,b:utf8?> file, also i64 and f64. Examples:\n"
-                    "  lake table create robots.steps --column episode:utf8 --column t:timestamp[us,UTC] --column q:float64?\n"
+                    "Types are Arrow's names: int64 utf8 bool float32 timestamp[us,UTC] decimal(10,2) date32 "
+                    "binary\n"
+                    "fixed_size_list<float32>(768) list<int64> struct<a:int64,b:utf8?> file, also i64 and "
+                    "f64. Examples:\n"
+                    "  lake table create robots.steps --column episode:utf8 --column t:timestamp[us,UTC] "
+                    "--column q:float64?\n"
                     "  lake table create robots.arms --schema arms.parquet"},
         create},
     [LIST] = {{"table list", "list tables", "One ns.table a line."}, list},

@@ -11,8 +11,9 @@
 #define LK_VERSION "0.1.0"
 #endif
 
-static const lk_cli_command *const lists[] = {lk_cli_serve_commands, lk_cli_table_commands, lk_cli_append_commands,
-    lk_cli_sql_commands, lk_cli_lance_commands, lk_cli_selftest_commands, lk_cli_config_commands};
+static const lk_cli_command *const lists[] = {lk_cli_serve_commands, lk_cli_table_commands,
+    lk_cli_append_commands, lk_cli_sql_commands, lk_cli_lance_commands, lk_cli_selftest_commands,
+    lk_cli_config_commands};
 enum { LISTS = sizeof lists / sizeof lists[0] };
 
 static void print_help(FILE *out)
@@ -25,7 +26,7 @@ static void print_help(FILE *out)
             fprintf(out, "  %-16s%s\n", c->about.name, c->about.summary);
         }
     }
-    fputs("\n`lake COMMAND --help` explains one, with examples. Settings: `lake config check`.\n"
+    fputs("\n`lake COMMAND --help` explains one, with examples; `lake help settings` lists the settings.\n"
           "Start here:  lake serve --data-dir ./data     then:  lake selftest\n",
         out);
 }
@@ -58,6 +59,12 @@ static const lk_cli_command *find(int argc, char **argv, int *taken)
     return NULL;
 }
 
+static int unknown(const char *word)
+{
+    fprintf(stderr, "lake: unknown command '%s'; `lake --help` lists them\n", word);
+    return 2;
+}
+
 static const char *from_environment(const char *name, void *context)
 {
     (void)context;
@@ -67,9 +74,10 @@ static const char *from_environment(const char *name, void *context)
 static lk_rc start_logging(const lk_config *config, lk_err *err)
 {
     static const char *const levels[] = {"debug", "info", "warn", "error", "off"};
-    bool json = strcmp(config->log_format, "json") == 0;
+    bool                     json = strcmp(config->log_format, "json") == 0;
     if (!json && strcmp(config->log_format, "text") != 0) {
-        return lk_fail(err, LK_E_INVALID_CONFIG, "the log format is text or json, not '%.32s'", config->log_format);
+        return lk_fail(
+            err, LK_E_INVALID_CONFIG, "the log format is text or json, not '%.32s'", config->log_format);
     }
     for (size_t i = 0; i < sizeof levels / sizeof levels[0]; i++) {
         if (strcmp(levels[i], config->log_level) == 0) {
@@ -91,11 +99,50 @@ static bool asks_for_help(int argc, char **argv)
     return false;
 }
 
+/* The settings as they would be without any; a bad one must not hide its own explanation. */
+static const char *from_nothing(const char *name, void *context)
+{
+    (void)name;
+    (void)context;
+    return NULL;
+}
+
+/* `lake help`, `lake help settings`, `lake help COMMAND`. */
+static int help(int argc, char **argv)
+{
+    if (argc == 0) {
+        print_help(stdout);
+        return 0;
+    }
+    lk_err    err = {0};
+    lk_config config = {0};
+    lk_rc     rc = lk_config_load(&config, from_nothing, NULL, &err);
+    if (rc != LK_OK) {
+        return lk_cli_fail(&err);
+    }
+    if (strcmp(argv[0], "settings") == 0) {
+        puts(
+            "Settings are environment variables, read once when a process starts; these are the defaults.\n");
+        lk_config_print(&config, stdout);
+        return 0;
+    }
+    int                   taken = 0;
+    const lk_cli_command *command = find(argc, argv, &taken);
+    if (command == NULL) {
+        return unknown(argv[0]);
+    }
+    char   word[] = "--help", *ask[] = {word, NULL};
+    lk_cli cli = {.config = &config};
+    int    code = command->run(&cli, 1, ask);
+    lk_arena_close(&cli.arena);
+    return code;
+}
+
 static int run(const lk_cli_command *command, int argc, char **argv)
 {
-    lk_err err = {0};
+    lk_err    err = {0};
     lk_config config = {0};
-    lk_rc rc = LK_OK;
+    lk_rc     rc = LK_OK;
     if (!asks_for_help(argc, argv)) { /* help never fails for a bad setting */
         rc = lk_config_load(&config, from_environment, NULL, &err);
         if (rc == LK_OK) {
@@ -106,7 +153,7 @@ static int run(const lk_cli_command *command, int argc, char **argv)
         return lk_cli_fail(&err);
     }
     lk_cli cli = {.config = &config};
-    int code = command->run(&cli, argc, argv);
+    int    code = command->run(&cli, argc, argv);
     lk_arena_close(&cli.arena);
     return code;
 }
@@ -114,19 +161,21 @@ static int run(const lk_cli_command *command, int argc, char **argv)
 int main(int argc, char **argv)
 {
     (void)signal(SIGPIPE, SIG_IGN);
-    if (argc < 2 || strcmp(argv[1], "--help") == 0 || strcmp(argv[1], "-h") == 0 || strcmp(argv[1], "help") == 0) {
-        print_help(argc < 2 ? stderr : stdout);
-        return argc < 2 ? 2 : 0;
+    if (argc < 2) {
+        print_help(stderr);
+        return 2;
+    }
+    if (strcmp(argv[1], "--help") == 0 || strcmp(argv[1], "-h") == 0 || strcmp(argv[1], "help") == 0) {
+        return help(argc - 2, argv + 2);
     }
     if (strcmp(argv[1], "--version") == 0) {
         puts("lake " LK_VERSION);
         return 0;
     }
-    int taken = 0;
+    int                   taken = 0;
     const lk_cli_command *command = find(argc - 1, argv + 1, &taken);
     if (command == NULL) {
-        fprintf(stderr, "lake: unknown command '%s'; `lake --help` lists them\n", argv[1]);
-        return 2;
+        return unknown(argv[1]);
     }
     return run(command, argc - 1 - taken, argv + 1 + taken);
 }

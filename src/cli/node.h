@@ -17,7 +17,7 @@ typedef struct lk_node_options {
     lk_node_tiers tiers;
     const char   *data_dir;
     const char   *address;
-    const char   *metadata; /* QUERY: endpoint of the Metasrv */
+    const char   *metadata;   /* QUERY: endpoint of the Metasrv */
     const char   *ready_file; /* NULL: none */
 } lk_node_options;
 

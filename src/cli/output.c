@@ -65,13 +65,19 @@ static void json_row(output *o, int64_t row)
     lk_buf_append_text(&o->text, "}");
 }
 
-static void json_begin(output *o) { lk_buf_append_text(&o->text, "["); }
+static void json_begin(output *o)
+{
+    lk_buf_append_text(&o->text, "[");
+}
 static void json_each(output *o, int64_t row)
 {
     lk_buf_append_text(&o->text, o->row_count > 0 ? ",\n" : "\n");
     json_row(o, row);
 }
-static void json_end(output *o) { lk_buf_append_text(&o->text, "\n]\n"); }
+static void json_end(output *o)
+{
+    lk_buf_append_text(&o->text, "\n]\n");
+}
 
 static void ndjson_each(output *o, int64_t row)
 {
@@ -79,7 +85,10 @@ static void ndjson_each(output *o, int64_t row)
     lk_buf_append_text(&o->text, "\n");
 }
 
-static void nothing(output *o) { (void)o; }
+static void nothing(output *o)
+{
+    (void)o;
+}
 
 /* -- csv ------------------------------------------------------------------------------------------- */
 static void csv_cell(output *o, lk_bytes cell)
@@ -159,7 +168,7 @@ static void table_cell(output *o, size_t column, int64_t row, lk_buf *cell)
 static void table_put(output *o, size_t column, lk_bytes cell)
 {
     size_t width = characters(cell), pad = o->widths[column] > width ? o->widths[column] - width : 0;
-    bool right = lk_printer_is_number(o->printers[column]);
+    bool   right = lk_printer_is_number(o->printers[column]);
     lk_buf_append_text(&o->text, column > 0 ? " | " : " ");
     lk_buf_format(&o->text, "%*s%.*s", right ? (int)pad : 0, "", LK_FMT(cell));
     if (!right && column + 1 < o->column_count) {
@@ -208,7 +217,7 @@ static void table_begin(output *o)
 static void table_each(output *o, int64_t row)
 {
     lk_buf cell = {0};
-    bool holding = o->row_count < LK_OUTPUT_MEASURED_ROWS;
+    bool   holding = o->row_count < LK_OUTPUT_MEASURED_ROWS;
     if (!holding && o->held_rows != UINT64_MAX) {
         table_release_held(o);
     }
@@ -305,7 +314,8 @@ static lk_rc finish_file(FILE *file, lk_err *err)
     if (errno == EPIPE) {
         return LK_OK;
     }
-    return lk_fail(err, errno == ENOSPC ? LK_E_STORE_FULL : LK_E_IO, "writing the output: %s", strerror(errno));
+    return lk_fail(
+        err, errno == ENOSPC ? LK_E_STORE_FULL : LK_E_IO, "writing the output: %s", strerror(errno));
 }
 
 /* -- arrow ----------------------------------------------------------------------------------------- */
@@ -319,14 +329,15 @@ static lk_rc sink_write(lk_ipc_sink *sink, const void *data, size_t size, lk_err
     if (fwrite(data, 1, size, ((file_sink *)sink)->file) == size || errno == EPIPE) {
         return LK_OK;
     }
-    return lk_fail(err, errno == ENOSPC ? LK_E_STORE_FULL : LK_E_IO, "writing the output: %s", strerror(errno));
+    return lk_fail(
+        err, errno == ENOSPC ? LK_E_STORE_FULL : LK_E_IO, "writing the output: %s", strerror(errno));
 }
 
 static lk_rc copy_batches(lk_batches *batches, lk_ipc_writer *writer, uint64_t *row_count, lk_err *err)
 {
     for (;;) {
         struct ArrowArray batch = {0};
-        lk_rc rc = lk_batches_next(batches, &batch, err);
+        lk_rc             rc = lk_batches_next(batches, &batch, err);
         if (rc != LK_OK || batch.release == NULL) {
             return rc != LK_OK ? rc : lk_ipc_writer_finish(writer, err);
         }
@@ -343,7 +354,7 @@ static lk_rc copy_batches(lk_batches *batches, lk_ipc_writer *writer, uint64_t *
 static lk_rc write_arrow(
     lk_batches *batches, lk_ipc_container container, FILE *file, uint64_t *row_count, lk_err *err)
 {
-    file_sink sink = {{sink_write}, file};
+    file_sink      sink = {{sink_write}, file};
     lk_ipc_writer *writer = NULL;
     *row_count = 0;
     lk_rc rc = lk_ipc_writer_open(&batches->schema, container, &sink.base, &writer, err);
@@ -362,7 +373,7 @@ lk_rc lk_output_write(
         return write_arrow(batches, stream ? LK_IPC_STREAM : LK_IPC_FILE, file, row_count, err);
     }
     output o = {.file = file, .batches = batches};
-    lk_rc rc = open_printers(&o, err);
+    lk_rc  rc = open_printers(&o, err);
     if (rc == LK_OK) {
         rc = write_text(&o, &writers[format], err);
     }

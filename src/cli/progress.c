@@ -12,7 +12,7 @@ enum { QUIET_US = 1000000, REDRAW_US = 100000 };
 void lk_progress_show(void *context, uint64_t count)
 {
     lk_progress *p = context;
-    uint64_t now = lk_clock_now_us();
+    uint64_t     now = lk_clock_now_us();
     if (p->started_us == 0) {
         p->started_us = now;
     }
@@ -20,8 +20,9 @@ void lk_progress_show(void *context, uint64_t count)
         return;
     }
     static const char wheel[] = "|/-\\";
-    uint64_t rate = count * 1000000 / (now - p->started_us + 1);
-    fprintf(stderr, "\r%c %" PRIu64 " %s, %" PRIu64 "/s\x1b[K", wheel[now / REDRAW_US % 4], count, p->what, rate);
+    uint64_t          rate = count * 1000000 / (now - p->started_us + 1);
+    fprintf(
+        stderr, "\r%c %" PRIu64 " %s, %" PRIu64 "/s\x1b[K", wheel[now / REDRAW_US % 4], count, p->what, rate);
     p->shown_us = now;
     p->visible = true;
 }

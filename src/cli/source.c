@@ -36,7 +36,8 @@ static lk_rc kind_of(lk_bytes path, lk_sql_file_kind *out, lk_err *err)
     } else if (ends_with_any(path, json)) {
         *out = LK_SQL_FILE_NDJSON;
     } else {
-        return lk_cli_usage(err, "cannot tell what kind of file %.100s is; it should end in .arrow, .parquet, .csv or .ndjson",
+        return lk_cli_usage(err,
+            "cannot tell what kind of file %.100s is; it should end in .arrow, .parquet, .csv or .ndjson",
             path.data);
     }
     return LK_OK;
@@ -53,8 +54,8 @@ lk_rc lk_source_open(const char *path, const lk_source_options *options, lk_batc
     lk_sql_file_kind kind = LK_SQL_FILE_PARQUET;
     if (is_arrow(lk_bytes_of(path))) {
         const lk_ipc_options ipc = {.decode_dictionaries = true};
-        lk_ipc_source *source = NULL;
-        lk_rc rc = lk_ipc_source_file(path, &source, err);
+        lk_ipc_source       *source = NULL;
+        lk_rc                rc = lk_ipc_source_file(path, &source, err);
         return rc != LK_OK ? rc : lk_ipc_open(source, &ipc, out, err);
     }
     lk_rc rc = kind_of(lk_bytes_of(path), &kind, err);
@@ -65,11 +66,12 @@ lk_rc lk_source_open(const char *path, const lk_source_options *options, lk_batc
     return rc;
 }
 
-lk_rc lk_source_schema(const char *path, const lk_source_options *options, struct ArrowSchema *out, lk_err *err)
+lk_rc lk_source_schema(
+    const char *path, const lk_source_options *options, struct ArrowSchema *out, lk_err *err)
 {
-    lk_batches *batches = NULL;
+    lk_batches             *batches = NULL;
     const lk_source_options typed = {.null_text = options->null_text};
-    lk_rc rc = lk_source_open(path, &typed, &batches, err);
+    lk_rc                   rc = lk_source_open(path, &typed, &batches, err);
     if (rc == LK_OK) {
         lk_schema_move(&batches->schema, out);
         lk_batches_close(batches);

@@ -16,7 +16,8 @@ typedef struct lk_source_options {
 /* Whether the name says what kind of file it is; LK_E_USAGE. The file is not looked at. */
 LK_MUST_CHECK lk_rc lk_source_check(const char *path, lk_err *err);
 
-LK_MUST_CHECK lk_rc lk_source_open(const char *path, const lk_source_options *options, lk_batches **out, lk_err *err);
+LK_MUST_CHECK lk_rc lk_source_open(
+    const char *path, const lk_source_options *options, lk_batches **out, lk_err *err);
 
 /* The schema a table made from this file would have: the file's own; CSV and JSON by inspection, all nullable. */
 LK_MUST_CHECK lk_rc lk_source_schema(

@@ -24,11 +24,12 @@ typedef struct node {
 lk_rc lk_printer_open(lk_printer **out, const struct ArrowSchema *field, lk_err *err)
 {
     struct ArrowError why = {0};
-    lk_printer *printer = calloc(1, sizeof *printer);
+    lk_printer       *printer = calloc(1, sizeof *printer);
     LK_ASSERT(printer != NULL);
     lk_rc rc = lk_schema_copy(field, &printer->schema, err);
-    if (rc == LK_OK && (ArrowSchemaViewInit(&printer->shape, &printer->schema, &why) != NANOARROW_OK ||
-                           ArrowArrayViewInitFromSchema(&printer->view, &printer->schema, &why) != NANOARROW_OK)) {
+    if (rc == LK_OK &&
+        (ArrowSchemaViewInit(&printer->shape, &printer->schema, &why) != NANOARROW_OK ||
+            ArrowArrayViewInitFromSchema(&printer->view, &printer->schema, &why) != NANOARROW_OK)) {
         rc = lk_fail(err, LK_E_INVALID_SCHEMA, "%s", why.message);
     }
     if (rc != LK_OK) {
@@ -141,10 +142,11 @@ static int64_t floor_divide(int64_t a, int64_t b)
 
 static void print_time(int64_t value, enum ArrowTimeUnit unit, lk_buf *out)
 {
-    int digits = 0;
+    int     digits = 0;
     int64_t scale = unit_per_second(unit, &digits);
     int64_t seconds = floor_divide(value, scale), rest = value - seconds * scale;
-    lk_buf_format(out, "%02" PRId64 ":%02" PRId64 ":%02" PRId64, seconds / 3600, seconds / 60 % 60, seconds % 60);
+    lk_buf_format(
+        out, "%02" PRId64 ":%02" PRId64 ":%02" PRId64, seconds / 3600, seconds / 60 % 60, seconds % 60);
     if (rest != 0) {
         lk_buf_format(out, ".%0*" PRId64, digits, rest);
     }
@@ -152,7 +154,7 @@ static void print_time(int64_t value, enum ArrowTimeUnit unit, lk_buf *out)
 
 static void print_timestamp(const struct ArrowSchemaView *shape, int64_t value, lk_buf *out)
 {
-    int digits = 0;
+    int     digits = 0;
     int64_t day = 86400 * unit_per_second(shape->time_unit, &digits);
     int64_t days = floor_divide(value, day);
     print_day(days, out);
@@ -166,8 +168,8 @@ static void print_timestamp(const struct ArrowSchemaView *shape, int64_t value, 
 static void print_integer(const struct ArrowSchemaView *shape, node at, int64_t row, bool json, lk_buf *out)
 {
     const int64_t exact = INT64_C(1) << 53;
-    char text[32];
-    bool big = false;
+    char          text[32];
+    bool          big = false;
     if (shape->type == NANOARROW_TYPE_UINT64) {
         uint64_t value = ArrowArrayViewGetUIntUnsafe(at.view, row);
         big = value > (uint64_t)exact;

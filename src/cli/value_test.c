@@ -12,13 +12,14 @@
 #include <cmocka.h>
 
 /* One value of a type, as JSON and as plain text. */
-static void check(const char *type, void (*append)(struct ArrowArray *array), const char *json, const char *plain)
+static void check(
+    const char *type, void (*append)(struct ArrowArray *array), const char *json, const char *plain)
 {
     struct ArrowSchema field = {0};
-    struct ArrowArray array = {0};
-    lk_printer *printer = NULL;
-    lk_err err = {0};
-    lk_buf text = {0};
+    struct ArrowArray  array = {0};
+    lk_printer        *printer = NULL;
+    lk_err             err = {0};
+    lk_buf             text = {0};
     assert_int_equal(lk_type_parse(lk_bytes_of(type), LK_LITERAL("x"), &field, &err), LK_OK);
     assert_int_equal(ArrowArrayInitFromSchema(&array, &field, NULL), NANOARROW_OK);
     assert_int_equal(ArrowArrayStartAppending(&array), NANOARROW_OK);
@@ -39,19 +40,58 @@ static void check(const char *type, void (*append)(struct ArrowArray *array), co
 }
 
 #define OK(call) assert_int_equal(call, NANOARROW_OK)
-static void null(struct ArrowArray *a) { OK(ArrowArrayAppendNull(a, 1)); }
-static void seven(struct ArrowArray *a) { OK(ArrowArrayAppendInt(a, 7)); }
-static void minus_one(struct ArrowArray *a) { OK(ArrowArrayAppendInt(a, -1)); }
-static void big(struct ArrowArray *a) { OK(ArrowArrayAppendInt(a, INT64_MIN)); }
-static void exact(struct ArrowArray *a) { OK(ArrowArrayAppendInt(a, INT64_C(9007199254740992))); }
-static void unsigned_big(struct ArrowArray *a) { OK(ArrowArrayAppendUInt(a, UINT64_MAX)); }
-static void tenth(struct ArrowArray *a) { OK(ArrowArrayAppendDouble(a, 0.1)); }
-static void not_a_number(struct ArrowArray *a) { OK(ArrowArrayAppendDouble(a, (double)NAN)); }
-static void quote(struct ArrowArray *a) { OK(ArrowArrayAppendString(a, ArrowCharView("say \"hi\"\n"))); }
-static void foobar(struct ArrowArray *a) { OK(ArrowArrayAppendBytes(a, (struct ArrowBufferView){{"foobar"}, 6})); }
-static void leap_day(struct ArrowArray *a) { OK(ArrowArrayAppendInt(a, 19782)); } /* 2024-02-29 */
-static void before_epoch(struct ArrowArray *a) { OK(ArrowArrayAppendInt(a, -1)); }
-static void instant(struct ArrowArray *a) { OK(ArrowArrayAppendInt(a, INT64_C(482196050520000))); } /* RFC 3339, 5.8 */
+static void null(struct ArrowArray *a)
+{
+    OK(ArrowArrayAppendNull(a, 1));
+}
+static void seven(struct ArrowArray *a)
+{
+    OK(ArrowArrayAppendInt(a, 7));
+}
+static void minus_one(struct ArrowArray *a)
+{
+    OK(ArrowArrayAppendInt(a, -1));
+}
+static void big(struct ArrowArray *a)
+{
+    OK(ArrowArrayAppendInt(a, INT64_MIN));
+}
+static void exact(struct ArrowArray *a)
+{
+    OK(ArrowArrayAppendInt(a, INT64_C(9007199254740992)));
+}
+static void unsigned_big(struct ArrowArray *a)
+{
+    OK(ArrowArrayAppendUInt(a, UINT64_MAX));
+}
+static void tenth(struct ArrowArray *a)
+{
+    OK(ArrowArrayAppendDouble(a, 0.1));
+}
+static void not_a_number(struct ArrowArray *a)
+{
+    OK(ArrowArrayAppendDouble(a, (double)NAN));
+}
+static void quote(struct ArrowArray *a)
+{
+    OK(ArrowArrayAppendString(a, ArrowCharView("say \"hi\"\n")));
+}
+static void foobar(struct ArrowArray *a)
+{
+    OK(ArrowArrayAppendBytes(a, (struct ArrowBufferView){{"foobar"}, 6}));
+}
+static void leap_day(struct ArrowArray *a)
+{
+    OK(ArrowArrayAppendInt(a, 19782));
+} /* 2024-02-29 */
+static void before_epoch(struct ArrowArray *a)
+{
+    OK(ArrowArrayAppendInt(a, -1));
+}
+static void instant(struct ArrowArray *a)
+{
+    OK(ArrowArrayAppendInt(a, INT64_C(482196050520000)));
+} /* RFC 3339, 5.8 */
 
 static void three(struct ArrowArray *a)
 {
