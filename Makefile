@@ -53,7 +53,8 @@ test-full: deps-tests             ## the same with the full counts; hours
 demo: deps-tests all              ## start lake, load real data, run SQL, show the result
 	@LAKE_BIN=$(CURDIR)/build/lake $(VENV) tools/demo.py
 bench: deps-tests all             ## measure, as ratios to the reference; writes build/bench.json
-	@$(VENV) bench/run.py
+	@ninja -C build lance_scan
+	@$(VENV) bench/run.py $(if $(SMOKE),--smoke)
 sim: build/build.ninja            ## the simulator: SEED=n replays one, SEEDS=n runs many
 	@ninja -C build sim && build/tests/sim $(if $(SEED),$(SEED) 1 trace,1 $(or $(SEEDS),1000))
 

@@ -1,94 +1,74 @@
 #!/usr/bin/env python3
-"""run.py [--quick] [NAME...] - runs bench/*_bench.py, prints a table, writes build/bench.json.
+"""run.py [--smoke] [NAME...] - runs bench/*_bench.py, prints a table, writes build/bench.json.
 
-Each program measures lake and its peer in the same run and prints one JSON object a line:
-  name    what was measured                     ours, peer   the two figures (peer may be null)
-  unit    of both, with the direction that      ratio        ours to peer; larger is better
-          is better: "MB/s", "ms lower"         target       the ratio that we promise, or null
-  floor   the ratio below which the run fails,  note         what a reader must know to repeat it
-          or null                               met          whether target is reached
-ratio and met are worked out here when a program leaves them out. Exit 1: a program failed or a ratio is
-below its floor. --quick sets LAKE_BENCH_QUICK=1: small data, to see that the programs run.
+Each program measures lake and its peer alternately, in one run, and prints one JSON object a line:
+  name    what was measured                unit    of ours, peer and floor
+  ours    lake's figure                    peer    the reference's, or null
+  ratio   over 1: lake is better           target  what we promise: "<= 6" of ours, or ">= 0.8x" of the ratio
+  met     whether target is reached; null when only the machine stands in the way: floor misses target too
+  floor   what this machine allows at best, measured in the same run, or null
+  note    machine, durability, samples: what a reader must know to repeat it
+
+--smoke: small data and few samples, to see that the programs run; the figures mean nothing.
+Exit 1: a program failed. A missed target is printed, not fatal: this machine may be busy.
 """
 import json
 import os
 import pathlib
-import platform
 import subprocess
 import sys
 
-ROOT = pathlib.Path(__file__).resolve().parent.parent
-KEYS = ("name", "unit", "ours", "peer", "ratio", "target", "met", "floor", "note")
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
+import measure
 
-
-def machine():
-    model = next((line.split(":", 1)[1].strip() for line in open("/proc/cpuinfo") if line.startswith("model name")),
-                 platform.machine())
-    memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 2**30
-    return f"{os.cpu_count()} x {model}, {memory:.0f} GiB, Linux {platform.release()}"
-
-
-def complete(row):
-    """Fills in what follows from the rest, and refuses a row that says too little."""
-    missing = {"name", "unit", "ours"} - row.keys()
-    unknown = row.keys() - set(KEYS)
-    if missing or unknown:
-        raise ValueError(f"missing {sorted(missing)}, unknown {sorted(unknown)}")
-    row = {key: row.get(key) for key in KEYS}
-    if row["ratio"] is None and row["peer"] and row["ours"]:
-        lower = row["unit"].endswith(" lower")
-        row["ratio"] = row["peer"] / row["ours"] if lower else row["ours"] / row["peer"]
-    if row["met"] is None and row["target"] is not None and row["ratio"] is not None:
-        row["met"] = row["ratio"] >= row["target"]
-    return row
+OUT = measure.BUILD / "bench.json"
+HEADER = f"{'what':<52} {'unit':<8} {'ours':>9} {'peer':>9} {'ratio':>6} {'target':>8}"
 
 
 def run(program):
-    """(rows, whether it ended well)"""
-    environment = {**os.environ, "LAKE_BIN": os.environ.get("LAKE_BIN", str(ROOT / "build/lake"))}
-    result = subprocess.run([sys.executable, program], cwd=ROOT, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
-                            text=True, env=environment)
-    rows, good = [], result.returncode == 0
-    for line in result.stdout.splitlines():
-        if not line.startswith("{"):
-            continue
-        try:
-            rows.append(complete(json.loads(line)))
-        except ValueError as problem:
-            print(f"{program.name}: {problem}: {line}", file=sys.stderr)
-            good = False
-    return rows, good
+    """Prints the program's rows as they come; (rows, whether it ended well)."""
+    rows = []
+    with subprocess.Popen([sys.executable, program], cwd=measure.ROOT, stdin=subprocess.DEVNULL,
+                          stdout=subprocess.PIPE, text=True) as process:
+        for line in process.stdout:
+            row = json.loads(line)
+            if tuple(row) != measure.KEYS:
+                print(f"{program.name}: these keys, in this order: {measure.KEYS}; got {tuple(row)}")
+                process.kill()
+                return rows, False
+            rows.append(row)
+            show(row)
+    return rows, process.returncode == 0
 
 
 def number(value):
     return "-" if value is None else f"{value:,.3g}" if abs(value) < 1000 else f"{value:,.0f}"
 
 
+def show(row):
+    word = {True: "", False: "  missed", None: "  machine's floor"}[row["met"]] if row["target"] else ""
+    print(f"{row['name']:<52} {row['unit']:<8} {number(row['ours']):>9} {number(row['peer']):>9} "
+          f"{number(row['ratio']):>6} {row['target'] or '-':>8}{word}", flush=True)
+
+
 def main():
     names = [word for word in sys.argv[1:] if not word.startswith("--")]
-    if "--quick" in sys.argv[1:]:
-        os.environ["LAKE_BENCH_QUICK"] = "1"
-    programs = [path for path in sorted((ROOT / "bench").glob("*_bench.py"))
+    if "--smoke" in sys.argv[1:]:
+        os.environ["LAKE_BENCH_SMOKE"] = "1"
+    programs = [path for path in sorted(pathlib.Path(__file__).parent.glob("*_bench.py"))
                 if not names or path.stem.removesuffix("_bench") in names]
-    print(f"machine: {machine()}")
-    print(f"{'what':<44} {'unit':<14} {'ours':>10} {'peer':>10} {'ratio':>7} {'target':>7}")
-    failed, all_rows = False, []
+    print(f"machine: {measure.machine()}\n{HEADER}", flush=True)
+    failed, all_rows = [], []
     for program in programs:
         rows, good = run(program)
-        failed = failed or not good
-        if not good:
-            print(f"{program.name} FAILED")
-        for row in rows:
-            below = row["floor"] is not None and row["ratio"] is not None and row["ratio"] < row["floor"]
-            failed = failed or below
-            word = "  BELOW FLOOR" if below else "  missed" if row["met"] is False else ""
-            print(f"{row['name']:<44} {row['unit']:<14} {number(row['ours']):>10} {number(row['peer']):>10} "
-                  f"{number(row['ratio']):>7} {number(row['target']):>7}{word}", flush=True)
         all_rows += rows
-    out = ROOT / "build/bench.json"
-    out.parent.mkdir(exist_ok=True)
-    out.write_text("".join(json.dumps(row) + "\n" for row in all_rows))
-    print(f"wrote {out.relative_to(ROOT)}: {len(all_rows)} figures")
+        if not good:
+            failed.append(program.name)
+            print(f"{program.name} FAILED", flush=True)
+    OUT.parent.mkdir(exist_ok=True)
+    OUT.write_text("".join(json.dumps(row) + "\n" for row in all_rows))
+    print(f"wrote {OUT.relative_to(measure.ROOT)}: {len(all_rows)} figures" +
+          (f"; failed: {' '.join(failed)}" if failed else ""))
     return 1 if failed else 0
 
 

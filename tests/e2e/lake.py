@@ -1,5 +1,7 @@
 """lake.py - drives the lake binary for the end-to-end tests: servers, commands, Flight SQL clients, raw appends."""
+import concurrent.futures
 import contextlib
+import functools
 import hashlib
 import json
 import os
@@ -10,7 +12,7 @@ import struct
 import subprocess
 import time
 
-import pyarrow as pa
+import grpc
 import pyarrow.flight as flight
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
@@ -89,7 +91,7 @@ class Server:
 
     def adbc(self, **options):
         import adbc_driver_flightsql.dbapi as adbc
-        return adbc.connect(self.endpoint, db_kwargs=options)
+        return adbc.connect(self.endpoint, db_kwargs=options, autocommit=True)
 
     def sql(self, text):
         """One statement by pyarrow.flight, as a Table."""
@@ -151,20 +153,69 @@ def uuid7(milliseconds=None):
     return f"{text[:8]}-{text[8:12]}-{text[12:16]}-{text[16:20]}-{text[20:]}"
 
 
-def messages(rows):
-    """The (header, body) pairs of the IPC messages that Flight sends for these rows."""
-    sink = pa.BufferOutputStream()
-    with pa.ipc.new_stream(sink, rows.schema) as writer:
-        writer.write(rows)
-    out = []
-    for message in pa.ipc.MessageReader.open_stream(sink.getvalue()):
-        out.append((message.metadata.to_pybytes(), message.body.to_pybytes() if message.body else b""))
-    return out
+def fields(message):
+    """A protobuf message's fields as (number, bytes or int)."""
+    at = 0
+
+    def number():
+        nonlocal at
+        value, shift = 0, 0
+        while True:
+            byte = message[at]
+            at += 1
+            value |= (byte & 127) << shift
+            shift += 7
+            if byte < 128:
+                return value
+    while at < len(message):
+        tag = number()
+        if tag & 7 == 2:
+            size = number()
+            yield tag >> 3, message[at:at + size]
+            at += size
+        else:
+            yield tag >> 3, number()
 
 
-def digest(rows):
+class Capture(grpc.GenericRpcHandler):
+    """A server that keeps what a client sends into DoPut: the only way to see pyarrow's own FlightData bytes."""
+
+    def __init__(self):
+        self.server = grpc.server(concurrent.futures.ThreadPoolExecutor(4), options=[("grpc.max_receive_message_length", -1)])
+        self.server.add_generic_rpc_handlers((self,))
+        self.port = self.server.add_insecure_port("127.0.0.1:0")
+        self.server.start()
+        self.messages = []
+
+    def service(self, details):
+        def take(messages, context):
+            for message in messages:
+                self.messages.append(dict(fields(message)))
+            yield b""
+        return grpc.stream_stream_rpc_method_handler(take)
+
+
+@functools.cache
+def capture():
+    return Capture()
+
+
+def messages(rows, options=None):
+    """The (header, body) pairs that pyarrow sends for these rows."""
+    server = capture()
+    server.messages = []
+    with contextlib.closing(flight.connect(f"grpc://127.0.0.1:{server.port}")) as client:
+        writer, reader = client.do_put(flight.FlightDescriptor.for_command(b"capture"), rows.schema, options)
+        writer.write_batch(rows)
+        writer.done_writing()
+        reader.read()
+        writer.close()
+    return [(message[2], message.get(1000, b"")) for message in server.messages]
+
+
+def digest(rows, options=None):
     hash = hashlib.sha256(b"lake.append.flight-metadata.v1\0")
-    for header, body in messages(rows):
+    for header, body in messages(rows, options):
         for part in (header, body, b""):
             hash.update(struct.pack(">Q", len(part)) + part)
     return hash.hexdigest()
