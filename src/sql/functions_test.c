@@ -9,13 +9,14 @@
 #include "sql/duck_priv.h"
 #include "sql/run_priv.h"
 
-#include <cmocka.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <unistd.h>
+
+#include <cmocka.h>
 
 /* Looked at and left out: they read settings, catalogs, sessions or clocks of the process, change state, block, take
  * apart serialised or internal forms, or mean nothing here. */

@@ -1,12 +1,13 @@
 /* gate_test.c - what passes the gate and what does not, with which code. */
 #include "sql/table_fixture.h"
 
-#include <cmocka.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
+
+#include <cmocka.h>
 
 static sql_fixture fixture;
 

@@ -4,7 +4,6 @@
 #include "base/file.h"
 #include "sql/table_fixture.h"
 
-#include <cmocka.h>
 #include <dirent.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -14,6 +13,8 @@
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
+
+#include <cmocka.h>
 
 enum { STOP_MS_MAX = 100 };
 

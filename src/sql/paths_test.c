@@ -5,12 +5,13 @@
 #include "base/rand.h"
 #include "sql/table_fixture.h"
 
-#include <cmocka.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
+
+#include <cmocka.h>
 
 static sql_fixture        fixture;
 static lk_table_snapshot *table;

@@ -2,12 +2,13 @@
  * from the table's definition (row i has id i) or from SQL itself. */
 #include "sql/table_fixture.h"
 
-#include <cmocka.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
+
+#include <cmocka.h>
 
 static sql_fixture        fixture;
 static lk_table_snapshot *plain, *standard;
