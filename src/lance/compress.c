@@ -1,6 +1,8 @@
 /* compress.c - see compress.h. */
 #include "lance/compress.h"
 
+#include "lance/cpu.h"
+
 #include <lz4.h>
 #include <zstd.h>
 
@@ -87,6 +89,7 @@ lk_rc lk_fsst_read_table(lk_bytes table, lk_fsst *out, lk_err *err)
     uint64_t header = lk_load_u64(table.data);
     size_t   count = header & 0xff;
     out->plain = (header >> 24 & 1) == 0;
+    out->count = (uint8_t)count;
     if (out->plain) {
         return LK_OK;
     }
@@ -159,4 +162,47 @@ uint8_t *lk_fsst_decode(const lk_fsst *fsst, const uint8_t *in, size_t size, uin
         in += 4;
     }
     return decode_slowly(fsst, in, end, out);
+}
+
+/* Whether every byte is a symbol's code, without an escape. */
+LK_VECTOR static bool all_below(const uint8_t *in, size_t size, uint8_t count)
+{
+    uint8_t highest = 0;
+    for (size_t at = 0; at < size; at++) {
+        highest = in[at] > highest ? in[at] : highest;
+    }
+    return size == 0 || highest < count;
+}
+
+uint8_t *lk_fsst_decode_all(const lk_fsst *fsst, const uint8_t *in, size_t size, uint8_t *out, uint32_t base,
+    uint32_t *positions)
+{
+    uint8_t *begin = out - base;
+    size_t   at = 0;
+    if (all_below(in, size, fsst->count)) {
+        uint32_t position = base;
+        for (; at < size; at++) {
+            uint8_t code = in[at];
+            memcpy(begin + position, &fsst->symbols[code], 8);
+            positions[at] = position;
+            position += fsst->lengths[code];
+        }
+        positions[size] = position;
+        return begin + position;
+    }
+    while (at < size) {
+        positions[at] = (uint32_t)(out - begin);
+        size_t step = in[at] == LK_FSST_ESCAPE ? 2 : 1;
+        if (size - at < step) {
+            return NULL;
+        }
+        out = decode_slowly(fsst, in + at, in + at + step, out);
+        if (out == NULL) {
+            return NULL;
+        }
+        positions[at + step - 1] = step == 2 ? (uint32_t)(out - begin) : positions[at];
+        at += step;
+    }
+    positions[size] = (uint32_t)(out - begin);
+    return out;
 }

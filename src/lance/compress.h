@@ -28,6 +28,7 @@ enum { LK_FSST_CODES = 256, LK_FSST_ESCAPE = 255, LK_FSST_SYMBOL_BYTES = 8 };
 
 typedef struct lk_fsst {
     bool     plain; /* values are stored as they are */
+    uint8_t  count; /* codes below this have symbols */
     uint64_t symbols[LK_FSST_CODES];
     uint8_t  lengths[LK_FSST_CODES]; /* 0: no such code */
 } lk_fsst;
@@ -36,5 +37,10 @@ LK_MUST_CHECK lk_rc lk_fsst_read_table(lk_bytes table, lk_fsst *out, lk_err *err
 
 /* Decodes one value; out has room for 8 bytes a code and 8 more. Returns the end, NULL for a bad code. */
 uint8_t *lk_fsst_decode(const lk_fsst *fsst, const uint8_t *in, size_t size, uint8_t *out);
+
+/* The same for neighbouring values as one stream: positions[i] is where the output of in[i] begins, behind
+ * `base`; size + 1 of them. Without a branch a value, which is what short values cost. */
+uint8_t *lk_fsst_decode_all(const lk_fsst *fsst, const uint8_t *in, size_t size, uint8_t *out, uint32_t base,
+    uint32_t *positions);
 
 #endif

@@ -6,6 +6,7 @@
  * without children has a column that says nothing: its rows are valid.
  */
 #include "arrow/utf8.h"
+#include "lance/cpu.h"
 #include "lance/file_priv.h"
 
 #include <stdlib.h>
@@ -125,11 +126,20 @@ static lk_rc decode_column(decoder *self, const lk_field_source *source, lk_colu
     return rc;
 }
 
+LK_VECTOR static bool ascii_only(const uint8_t *bytes, size_t size)
+{
+    uint8_t seen = 0;
+    for (size_t at = 0; at < size; at++) {
+        seen |= bytes[at];
+    }
+    return seen < 0x80;
+}
+
 /* UTF-8 as a whole, and no value may begin inside a character. */
 static lk_rc check_text(const lk_column *column, lk_err *err)
 {
     bool text = column->type.id == LK_TYPE_UTF8 || column->type.id == LK_TYPE_LARGE_UTF8;
-    if (!text || column->data_size == 0 || lk_ascii_only(column->data.data, column->data_size)) {
+    if (!text || column->data_size == 0 || ascii_only(column->data.data, column->data_size)) {
         return LK_OK;
     }
     bool good = lk_utf8_valid(column->data.data, column->data_size);
@@ -231,12 +241,17 @@ static lk_rc all_null(decoder *self, lk_validity *validity, lk_err *err)
 static lk_rc decode_struct(decoder *self, const lk_field_source *source, lk_validity *parents,
     size_t parent_count, struct ArrowArray *out, lk_err *err)
 {
+    if ((int64_t)source->child_count != source->field->n_children) {
+        lk_rc rc = lk_fail(err, LK_E_UNSUPPORTED_FORMAT, "packed struct");
+        lk_detail(err, "Lance packed struct columns");
+        return rc;
+    }
     lk_buffer    none = {0};
     lk_validity *own = calloc(parent_count + 1, sizeof *own);
     LK_ASSERT(own != NULL);
     lk_column_node(out, self->rows, 0, &none, 1, source->child_count);
     lk_rc rc = decode_children(self, source, own, parent_count + 1, out, err);
-    if (rc == LK_OK && source->file == NULL && !present(source)) {
+    if (rc == LK_OK && source->child_count > 0 && !present(source)) {
         rc = all_null(self, &own[0], err);
     }
     for (size_t parent = 0; rc == LK_OK && parent < parent_count; parent++) {

@@ -29,9 +29,8 @@ static bool shift64(const uint64_t *from, uint32_t count, uint64_t by, uint64_t 
 /* Offset i of the chunk, whose offsets are `width` bytes. */
 static uint64_t offset_at(const lk_chunk *chunk, uint32_t width, uint32_t index)
 {
-    uint64_t offset = 0;
-    memcpy(&offset, chunk->buffers[0].data + (size_t)index * width, width);
-    return offset;
+    const char *at = chunk->buffers[0].data + (size_t)index * width;
+    return width == 4 ? lk_load_u32(at) : lk_load_u64(at);
 }
 
 static lk_rc damaged(lk_err *err)
@@ -124,6 +123,45 @@ lk_rc lk_variable_codec(const lk_encoding *encoding, lk_codec *out, lk_err *err)
 }
 
 /* -- FSST ------------------------------------------------------------------------------------------ */
+/* out[i] = base + positions[from[i + 1] - first]; the caller knows that from ascends. */
+LK_VECTOR static void place32(
+    const uint32_t *from, uint32_t count, uint32_t first, const uint32_t *positions, uint32_t base, uint32_t *out)
+{
+    for (uint32_t at = 0; at < count; at++) {
+        out[at] = base + positions[from[at + 1] - first];
+    }
+}
+
+static void place_mixed(const lk_codec *codec, const lk_chunk *chunk, uint32_t start, uint32_t count,
+    uint64_t first, const uint32_t *positions, lk_column *column)
+{
+    uint8_t *to = column->values.data + (column->rows + 1) * column->offset_bytes;
+    for (uint32_t at = 0; at < count; at++) {
+        uint64_t offset = column->data_size + positions[offset_at(chunk, codec->param, start + at + 1) - first];
+        memcpy(to + (size_t)at * column->offset_bytes, &offset, column->offset_bytes);
+    }
+}
+
+/* Offsets of the plain text: where the text of each value's last code ended. First the coded ones are checked,
+ * into the same place. */
+static bool place_offsets(const lk_codec *codec, const lk_chunk *chunk, uint32_t start, uint32_t count,
+    const uint32_t *positions, lk_column *column)
+{
+    uint64_t       first = offset_at(chunk, codec->param, start), last = offset_at(chunk, codec->param, start + count);
+    const uint8_t *from = (const uint8_t *)chunk->buffers[0].data + (size_t)start * codec->param;
+    uint8_t       *to = column->values.data + (column->rows + 1) * column->offset_bytes;
+    if (!shift_offsets(codec, chunk, start, count, first, last, column)) {
+        return false;
+    }
+    if (codec->param == 4 && column->offset_bytes == 4) {
+        place32((const uint32_t *)(const void *)from, count, (uint32_t)first, positions, (uint32_t)column->data_size,
+            (uint32_t *)(void *)to);
+    } else {
+        place_mixed(codec, chunk, start, count, first, positions, column);
+    }
+    return true;
+}
+
 static lk_rc fsst_append(const lk_codec *codec, const lk_chunk *chunk, uint32_t start, uint32_t count,
     lk_column *column, lk_scratch *scratch, lk_err *err)
 {
@@ -139,23 +177,21 @@ static lk_rc fsst_append(const lk_codec *codec, const lk_chunk *chunk, uint32_t 
     if (rc != LK_OK) {
         return rc;
     }
-    const uint8_t *bytes = (const uint8_t *)chunk->buffers[0].data;
-    uint8_t       *begin = column->data.data, *end = begin + column->data_size;
-    uint8_t       *to = column->values.data + (column->rows + 1) * column->offset_bytes;
-    for (uint32_t at = 0; at < count; at++) {
-        uint64_t next = offset_at(chunk, codec->param, start + at + 1);
-        if (next < first || next > last) {
-            return damaged(err);
-        }
-        end = lk_fsst_decode(fsst, bytes + first, next - first, end);
-        if (end == NULL) {
-            return lk_fail(err, LK_E_CORRUPT_FILE, "an FSST code without a symbol");
-        }
-        uint64_t offset = (uint64_t)(end - begin);
-        memcpy(to + (size_t)at * column->offset_bytes, &offset, column->offset_bytes);
-        first = next;
+    rc = lk_buffer_grow(scratch->pool, &scratch->words, 0, (size_t)(last - first + 1) * sizeof(uint32_t), err);
+    if (rc != LK_OK) {
+        return rc;
     }
-    column->data_size = (uint64_t)(end - begin);
+    const uint8_t *bytes = (const uint8_t *)chunk->buffers[0].data + first;
+    uint32_t      *positions = (uint32_t *)(void *)scratch->words.data;
+    uint8_t       *to = column->data.data + column->data_size;
+    uint8_t *end = lk_fsst_decode_all(fsst, bytes, (size_t)(last - first), to, 0, positions);
+    if (end == NULL) {
+        return lk_fail(err, LK_E_CORRUPT_FILE, "an FSST code without a symbol");
+    }
+    if (!place_offsets(codec, chunk, start, count, positions, column)) {
+        return damaged(err);
+    }
+    column->data_size += (uint64_t)(end - to);
     return LK_OK;
 }
 

@@ -216,6 +216,27 @@ static lk_rc read_spans(cursor *self, lk_err *err)
     return rc;
 }
 
+/* Text grows in one go: as large as what was read, thrice where symbols stand for it. */
+static lk_rc reserve_text(const cursor *self, lk_err *err)
+{
+    const lk_page_rows *rows = self->rows;
+    const lk_page      *page = rows->page;
+    uint64_t            wanted = 0, read_rows = 0, bytes = 0;
+    if (rows->column->offset_bytes == 0) {
+        return LK_OK;
+    }
+    for (size_t index = 0; index < rows->range_count; index++) {
+        wanted += rows->ranges[index].count;
+    }
+    for (size_t index = 0; index < self->span_count; index++) {
+        const span *chunks = &self->spans[index];
+        bytes += (uint64_t)(page->chunk_starts[chunks->end] - page->chunk_starts[chunks->first]) * 8;
+        read_rows += page->value_starts[chunks->end] - page->value_starts[chunks->first];
+    }
+    bytes = page->layout.values->kind == LK_ENCODING_FSST ? bytes * 3 : bytes;
+    return lk_column_reserve(rows->column, wanted < read_rows / 2 ? bytes / 2 : bytes, err);
+}
+
 /* Cuts `size` bytes, padded to 8, off a chunk. */
 static bool cut(lk_bytes *rest, size_t *at, size_t size, lk_bytes *out)
 {
@@ -366,6 +387,9 @@ lk_rc lk_miniblock_rows(const lk_page_rows *rows, lk_err *err)
     }
     if (rc == LK_OK) {
         rc = read_spans(&self, err);
+    }
+    if (rc == LK_OK) {
+        rc = reserve_text(&self, err);
     }
     for (size_t index = 0; rc == LK_OK && index < rows->range_count; index++) {
         rc = append_range(&self, index, err);
