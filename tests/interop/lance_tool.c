@@ -10,6 +10,7 @@
  *   lance_tool scan DIR OUT [--version N] [--row-id]
  *   lance_tool info DIR [--version N]   version, rows, fragments
  *   lance_tool versions DIR
+ *   lance_tool refs DIR                 tags and branches: kind, name, version
  *   lance_tool property DIR KEY [--version N]
  *
  * Errors go to stderr as "NAME: detail (context)", exit status 1.
@@ -18,6 +19,7 @@
 #include "io/local.h"
 #include "lance/dataset.h"
 #include "lance/manifest.h"
+#include "lance/refs.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -196,6 +198,20 @@ static lk_rc versions(const lk_lance_env *env, lk_err *err)
     return rc;
 }
 
+static lk_rc refs(const lk_lance_env *env, lk_err *err)
+{
+    lk_arena arena = {0};
+    lk_ref  *list = NULL;
+    size_t   count = 0;
+    lk_rc    rc = lk_refs_list(env->store, &arena, &list, &count, err);
+    for (size_t i = 0; i < count && rc == LK_OK; i++) {
+        printf("%s %.*s %" PRIu64 "\n", list[i].kind == LK_REF_TAG ? "tag" : "branch", LK_FMT(list[i].name),
+            list[i].version);
+    }
+    lk_arena_close(&arena);
+    return rc;
+}
+
 static lk_rc with_dataset(const lk_lance_env *env, char **arguments, const tool_options *options, lk_err *err)
 {
     const char *command = arguments[1];
@@ -225,6 +241,9 @@ static lk_rc run(const lk_lance_env *env, char **arguments, const tool_options *
     if (strcmp(command, "versions") == 0) {
         return versions(env, err);
     }
+    if (strcmp(command, "refs") == 0) {
+        return refs(env, err);
+    }
     return with_dataset(env, arguments, options, err);
 }
 
@@ -240,11 +259,12 @@ int main(int argc, char **argv)
     lk_err       err = {0};
     lk_store    *store = NULL;
     if (argc < 3) {
-        fprintf(stderr, "usage: lance_tool create|append|scan|info|versions|property DIR ...\n");
+        fprintf(stderr, "usage: lance_tool create|append|scan|info|versions|refs|property DIR ...\n");
         return 2;
     }
-    bool has_operand = strcmp(argv[1], "versions") != 0 && strcmp(argv[1], "info") != 0;
-    int  first = has_operand ? 4 : 3;
+    bool has_operand =
+        strcmp(argv[1], "versions") != 0 && strcmp(argv[1], "info") != 0 && strcmp(argv[1], "refs") != 0;
+    int first = has_operand ? 4 : 3;
     if (argc < first || !parse_options(argc - first, argv + first, &options)) {
         return 2;
     }

@@ -1,6 +1,9 @@
 """pylance 14 and our tables, both ways: every type, schema changes, deletes, indices, commits at the same time."""
+import datetime
 import multiprocessing
+import random
 import subprocess
+import time
 
 import lance
 import pyarrow as pa
@@ -8,8 +11,8 @@ import pytest
 
 from lance_cases import *  # noqa: F401,F403
 from lance_cases import few_columns
-from lance_support import (FULL, ToolError, append, assert_reads_alike, assert_same, create, read_ipc, reference, scan,
-                           tool, write_ipc, ROOT)
+from lance_support import (FULL, ROOT, TOOL, ToolError, append, assert_reads_alike, assert_same, create, read_ipc,
+                           reference, scan, tool, write_ipc)
 
 
 def table_of_ours(uri, tmp_path, rows=300, per_file=100):
@@ -60,7 +63,7 @@ def test_an_index_survives_our_append_and_answers_right(uri, tmp_path):
     dataset.create_scalar_index("id", "BTREE")
     append(uri, few_columns(50, 300), tmp_path)
     dataset = lance.dataset(str(uri))
-    assert [index["name"] for index in dataset.list_indices()] == ["id_idx"]
+    assert [index.name for index in dataset.describe_indices()] == ["id_idx"]
     assert dataset.to_table(filter="id = 320").to_pylist() == few_columns(1, 320).to_pylist()
     assert dataset.to_table(filter="id >= 290 and id < 310").num_rows == 20
     assert "ScalarIndexQuery" in dataset.scanner(filter="id = 5").explain_plan(True)
@@ -73,7 +76,6 @@ def test_cleanup_by_pylance_leaves_our_latest_version_whole(uri, tmp_path):
     table_of_ours(uri, tmp_path)
     for i in range(5):
         append(uri, few_columns(10, 1000 + i * 10), tmp_path)
-    import datetime
     lance.dataset(str(uri)).cleanup_old_versions(datetime.timedelta(0), delete_unverified=True)
     assert tool("versions", uri).split() == ["7"]
     assert_reads_alike(uri, tmp_path)
@@ -155,6 +157,26 @@ def test_a_concurrent_overwrite_is_a_conflict_and_a_delete_is_not(uri, tmp_path)
     assert_same(scan(uri, tmp_path), few_columns(5))
 
 
+def test_shallow_clones_and_branches_read_alike(uri, tmp_path):
+    table_of_ours(uri, tmp_path)
+    source = lance.dataset(str(uri))
+    source.delete("id % 10 = 3")
+    source.tags.create("t", 3)
+    clone = tmp_path / "clone.lance"
+    source.shallow_clone(str(clone), "t")
+    assert_reads_alike(clone, tmp_path)
+    append(clone, few_columns(4, 5000), tmp_path)
+    assert_reads_alike(clone, tmp_path)
+    branch = lance.dataset(str(uri)).create_branch("feat/x", 2)
+    lance.write_dataset(few_columns(3, 9000), branch, mode="append")
+    ours = scan(uri / "tree/feat/x", tmp_path)
+    assert_same(ours, pa.concat_tables([few_columns(300), few_columns(3, 9000)]))
+    append(uri / "tree/feat/x", few_columns(2, 9100), tmp_path)
+    theirs = lance.dataset(str(uri)).checkout_version(("feat/x", None))
+    assert_same(theirs.to_table(), scan(uri / "tree/feat/x", tmp_path))
+    assert tool("refs", uri).splitlines() == ["tag t 3", "branch feat/x 2"]
+
+
 # -- at the same time ---------------------------------------------------------------------------------
 
 def pylance_appends(uri, first, times):
@@ -168,7 +190,6 @@ def test_appends_of_both_at_the_same_time_are_all_there(uri, tmp_path):
     workers = []
     for w in range(2):
         rows = write_ipc(tmp_path / f"rows{w}.arrow", few_columns(1, 10**6 * (w + 1)))
-        from lance_support import TOOL
         workers.append(subprocess.Popen([TOOL, "append", uri, rows, "--times", str(times)]))
     context = multiprocessing.get_context("spawn")
     peers = [context.Process(target=pylance_appends, args=(str(uri), 10**7 * (w + 1), times)) for w in range(2)]
@@ -186,6 +207,24 @@ def test_appends_of_both_at_the_same_time_are_all_there(uri, tmp_path):
     assert_reads_alike(uri, tmp_path)
     fragments = [fragment.fragment_id for fragment in lance.dataset(str(uri)).get_fragments()]
     assert len(fragments) == len(set(fragments))
+
+
+def test_a_killed_writer_leaves_a_whole_table(uri, tmp_path):
+    """kill -9 at any moment: every version is whole, and one more append goes through."""
+    table_of_ours(uri, tmp_path, rows=10)
+    rows = write_ipc(tmp_path / "one.arrow", few_columns(1, 10**6))
+    rng = random.Random(42)
+    for _ in range(100 if FULL else 10):
+        writer = subprocess.Popen([TOOL, "append", uri, rows, "--times", "1000000"])
+        time.sleep(rng.uniform(0.01, 0.2))
+        writer.kill()
+        writer.wait()
+        versions = [int(v) for v in tool("versions", uri).split()]
+        assert versions == list(range(1, len(versions) + 1))
+        assert lance.dataset(str(uri)).count_rows() == 10 + len(versions) - 2
+    assert_reads_alike(uri, tmp_path)
+    append(uri, few_columns(1, 10**6), tmp_path)
+    assert_reads_alike(uri, tmp_path)
 
 
 # -- tables kept in the repository ---------------------------------------------------------------------
