@@ -1,7 +1,7 @@
 #ifndef LK_FLIGHT_PB_H
 #define LK_FLIGHT_PB_H
 /*
- * pb.h - protobuf by table: a struct and a list of its fields give both directions. Inside flight/ only.
+ * pb.h - protobuf by table: a struct and a list of its fields give both directions; and the wire by hand.
  *
  * Invariants: reading never leaves the bytes it was given, and allocates in proportion to them; nesting is as
  * deep as the tables are. Threads: stateless.

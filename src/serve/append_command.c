@@ -1,6 +1,7 @@
 /* append_command.c - see append_command.h. */
 #include "serve/append_command.h"
 
+#include "base/clock.h"
 #include "base/json.h"
 #include "base/limits.h"
 #include "flight/pb_flight.h"
@@ -151,6 +152,7 @@ lk_rc lk_append_serve(lk_authority *authority, const lk_principal *who, const lk
     held rows = {.base = {.next = held_next}};
     uint64_t version = 0;
     lk_flight_reader_restrict(reader, bytes_max, true);
+    lk_grpc_call_lower_deadline(call, lk_clock_monotonic_ms(lk_clock_real()) + LK_PUT_TOTAL_MS);
     lk_rc rc = receive_all(reader, &rows, err);
     if (rc == LK_OK && !verified) {
         rc = check_digest(reader, command, err);

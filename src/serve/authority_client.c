@@ -416,6 +416,7 @@ static lk_rc put(const client *self, const call_options *options, const lk_appen
     lk_rc rc = lk_grpc_rpc_open(&rpc, self->channel, LK_FLIGHT_METHOD("DoPut"), &options->rpc, err);
     if (rc == LK_OK) {
         rc = lk_flight_send(lk_flight_of_rpc(rpc), &rows->base, &send, NULL, err);
+        err->maybe_applied = err->maybe_applied && rc == LK_OK; /* nobody commits a stream without its end */
     }
     if (rc == LK_OK) {
         rc = lk_grpc_rpc_writes_done(rpc, err);

@@ -10,8 +10,6 @@
 
 #include <stdlib.h>
 
-enum { PUT_IDLE_MS = 30000 };
-
 struct lk_meta_service {
     lk_authority    *authority;
     lk_budget       *budget;
@@ -167,6 +165,13 @@ static lk_rc catalog_snapshot(lk_meta_service *service, lk_grpc_call *call, lk_b
     return rc == LK_OK ? write_snapshot(modified, modified ? generation : known, items, count, result, err) : rc;
 }
 
+/* Everything but the listing of namespaces has a target, which a service must have been delegated. */
+static lk_rc check_delegated(const lk_principal *who, const lk_table_action *action, lk_err *err)
+{
+    bool service = who->role == LK_ROLE_QUERY_SERVICE || who->role == LK_ROLE_METADATA_PEER;
+    return service && action->has_target ? denied(err, "a service without a delegation") : LK_OK;
+}
+
 /* -- DoAction -------------------------------------------------------------------------------------------- */
 static lk_rc run_action(lk_meta_service *service, lk_grpc_call *call, const lk_flight_action *action, lk_buf *result, lk_err *err)
 {
@@ -179,6 +184,9 @@ static lk_rc run_action(lk_meta_service *service, lk_grpc_call *call, const lk_f
         return lk_fail(err, LK_E_UNKNOWN_META_ACTION, "unknown action");
     }
     lk_rc rc = caller(call, &who, err);
+    if (rc == LK_OK) {
+        rc = check_delegated(&who, known, err);
+    }
     return rc == LK_OK ? known->run(service->authority, &who, action->body, lk_grpc_call_arena(call), result, err) : rc;
 }
 
@@ -292,10 +300,11 @@ void lk_meta_service_methods(lk_meta_service *service, lk_grpc_method out[LK_MET
         {.path = LK_FLIGHT_METHOD("DoAction"), .kind = LK_GRPC_SERVER_STREAM, .run = do_action},
         {.path = LK_FLIGHT_METHOD("ListActions"), .kind = LK_GRPC_SERVER_STREAM, .run = list_actions},
         {.path = LK_FLIGHT_METHOD("DoPut"), .kind = LK_GRPC_BIDI, .run = do_put,
-            .request_bytes_max = LK_GRPC_PUT_MESSAGE_BYTES_MAX, .idle_ms = PUT_IDLE_MS},
+            .request_bytes_max = LK_GRPC_PUT_MESSAGE_BYTES_MAX, .idle_ms = LK_PUT_IDLE_MS},
     };
     for (size_t i = 0; i < LK_META_METHODS; i++) {
         out[i] = methods[i];
         out[i].context = service;
+        out[i].request_bytes_max = methods[i].request_bytes_max > 0 ? methods[i].request_bytes_max : LK_GRPC_MESSAGE_BYTES_MAX;
     }
 }

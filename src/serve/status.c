@@ -1,7 +1,11 @@
-/* status.c - see status.h. */
+/*
+ * status.c - see status.h. Beside the trailer, the code travels where gRPC's own libraries look for it:
+ * `grpc-status-details-bin` holds a google.rpc.Status with a google.rpc.ErrorInfo{reason, domain "lake"}.
+ */
 #include "serve/status.h"
 
 #include "base/log.h"
+#include "flight/pb.h"
 
 #include <grpc/status.h>
 
@@ -23,6 +27,25 @@ _Static_assert((int)LK_CODE_UNAVAILABLE == GRPC_STATUS_UNAVAILABLE, "gRPC's numb
 _Static_assert((int)LK_CODE_DATA_LOSS == GRPC_STATUS_DATA_LOSS, "gRPC's number");
 _Static_assert((int)LK_CODE_UNAUTHENTICATED == GRPC_STATUS_UNAUTHENTICATED, "gRPC's number");
 
+/* google.rpc.Status{code = 1, message = 2, details = 3: Any{type_url = 1, value = 2: ErrorInfo{reason = 1,
+ * domain = 2}}}. */
+static lk_bytes details_of(const lk_grpc_status *status, lk_arena *arena)
+{
+    lk_buf info = {0}, any = {0}, out = {0};
+    lk_pb_put_bytes(&info, 1, status->lake_code);
+    lk_pb_put_bytes(&info, 2, LK_LITERAL("lake"));
+    lk_pb_put_bytes(&any, 1, LK_LITERAL("type.googleapis.com/google.rpc.ErrorInfo"));
+    lk_pb_put_bytes(&any, 2, lk_buf_view(&info));
+    lk_pb_put_uint(&out, 1, (uint64_t)status->code);
+    lk_pb_put_bytes(&out, 2, status->message);
+    lk_pb_put_bytes(&out, 3, lk_buf_view(&any));
+    lk_bytes bytes = lk_arena_copy(arena, lk_buf_view(&out));
+    lk_buf_deinit(&info);
+    lk_buf_deinit(&any);
+    lk_buf_deinit(&out);
+    return bytes;
+}
+
 void lk_status_translate(const lk_err *err, lk_arena *arena, lk_grpc_status *out)
 {
     char text[LK_ERR_DETAIL_BYTES + 128];
@@ -31,12 +54,14 @@ void lk_status_translate(const lk_err *err, lk_arena *arena, lk_grpc_status *out
         .message = lk_arena_copy(arena, lk_bytes_of(lk_err_message(err, text, sizeof text))),
         .lake_code = lk_bytes_of(lk_rc_name(err->rc)),
     };
+    out->details_bin = details_of(out, arena);
 }
 
 static bool is_ours(lk_rc rc)
 {
     lk_code code = lk_rc_code(rc);
-    return code == LK_CODE_INTERNAL || code == LK_CODE_UNAVAILABLE || code == LK_CODE_DATA_LOSS || code == LK_CODE_UNKNOWN;
+    return code == LK_CODE_INTERNAL || code == LK_CODE_UNAVAILABLE || code == LK_CODE_DATA_LOSS ||
+           code == LK_CODE_UNKNOWN;
 }
 
 void lk_status_observe(lk_grpc_call *call, void *context, lk_rc rc, const lk_err *err)
@@ -44,6 +69,7 @@ void lk_status_observe(lk_grpc_call *call, void *context, lk_rc rc, const lk_err
     (void)context;
     if (rc != LK_OK && is_ours(rc)) {
         lk_log(LK_LOG_REQUEST_FAILED, LK_LOG_T("method", lk_grpc_call_path(call)),
-            LK_LOG_T("code", lk_bytes_of(lk_rc_name(rc))), LK_LOG_T("context", ((lk_bytes){err->context, err->len})));
+            LK_LOG_T("code", lk_bytes_of(lk_rc_name(rc))),
+            LK_LOG_T("context", ((lk_bytes){err->context, err->len})));
     }
 }

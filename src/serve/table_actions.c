@@ -261,13 +261,13 @@ static lk_rc list_namespaces_page(
 }
 
 const lk_table_action lk_table_actions[] = {
-    {"create_table", "create a table: {namespace, name, columns | schema_ipc_base64}", create_table},
-    {"drop_table", "drop a table: {namespace, name}", drop_table},
-    {"resolve", "a table's registration: {namespace, name}", resolve},
-    {"list_tables", "names of a namespace's tables, at most one page: {namespace}", list_tables},
-    {"list_tables_page", "one page of table names: {namespace, limit, continuation?}", list_tables_page},
-    {"list_namespaces", "names of the namespaces, at most one page", list_namespaces},
-    {"list_namespaces_page", "one page of namespaces: {limit, continuation?}", list_namespaces_page},
+    {"create_table", "create a table: {namespace, name, columns | schema_ipc_base64}", true, create_table},
+    {"drop_table", "drop a table: {namespace, name}", true, drop_table},
+    {"resolve", "a table's registration: {namespace, name}", true, resolve},
+    {"list_tables", "names of a namespace's tables, at most one page: {namespace}", true, list_tables},
+    {"list_tables_page", "one page of table names: {namespace, limit, continuation?}", true, list_tables_page},
+    {"list_namespaces", "names of the namespaces, at most one page", false, list_namespaces},
+    {"list_namespaces_page", "one page of namespaces: {limit, continuation?}", false, list_namespaces_page},
 };
 const size_t lk_table_action_count = sizeof lk_table_actions / sizeof lk_table_actions[0];
 

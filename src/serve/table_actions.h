@@ -19,6 +19,7 @@
 
 typedef struct lk_table_action {
     const char *type, *description;
+    bool        has_target; /* names a namespace */
     lk_rc (*run)(lk_authority *authority, const lk_principal *who, lk_bytes body, lk_arena *arena, lk_buf *result,
         lk_err *err);
 } lk_table_action;
