@@ -186,12 +186,6 @@ static lk_rc publish(mem_engine *engine, lk_store *store, lk_bytes location, lk_
 {
     lk_owned_committer committer;
     lk_arena arena = {0};
-    if (engine->options.break_guard) {
-        terms.guard_key = (lk_bytes){0};
-    }
-    if (engine->options.break_with) {
-        terms.with_count = 0;
-    }
     lk_owned_committer_init(&committer, engine->options.kv, engine->options.clock, engine->options.random, location,
         incarnation, terms);
     lk_rc rc = committer.base.commit(

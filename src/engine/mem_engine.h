@@ -17,8 +17,6 @@ typedef struct lk_mem_engine_options { /* all borrowed; outlive the engine */
     lk_mem_hook  hook; /* of every store call; run NULL: no faults */
     lk_clock    *clock;
     lk_random   *random;
-    /* Leaves the conditions of commits away, so that a test can prove that its checks bite. */
-    bool break_guard, break_with;
 } lk_mem_engine_options;
 
 LK_MUST_CHECK lk_rc lk_mem_engine_open(lk_engine **out, const lk_mem_engine_options *options, lk_err *err);

@@ -14,6 +14,9 @@
  *      belongs to one incarnation for ever.
  *   3. A create that failed ends as a tombstone, too (create.h), so there is one way for files to die.
  *
+ * A process that was stopped while it wrote rows of the table may write them after their removal; nothing names
+ * such files, and a collector of unreferenced directories may take them at any time.
+ *
  * Crash points: before bury nothing happened. After it the table is gone and recovery finishes. In the middle
  * of, or after, the removal: recovery removes again, finds nothing, and takes the tombstone away.
  *
