@@ -96,8 +96,7 @@ static void trim(lk_buffer_pool *pool)
 
 static void unref(lk_buffer_pool *pool)
 {
-    if (atomic_fetch_sub_explicit(&pool->refs, 1, memory_order_release) == 1) {
-        atomic_thread_fence(memory_order_acquire);
+    if (atomic_fetch_sub_explicit(&pool->refs, 1, memory_order_acq_rel) == 1) {
         lk_mutex_deinit(&pool->mutex);
         free(pool);
     }

@@ -282,10 +282,9 @@ static void free_column(lk_file_reader *file, lk_file_column_state *column)
 
 void lk_file_reader_unref(lk_file_reader *file)
 {
-    if (file == NULL || atomic_fetch_sub_explicit(&file->refs, 1, memory_order_release) != 1) {
+    if (file == NULL || atomic_fetch_sub_explicit(&file->refs, 1, memory_order_acq_rel) != 1) {
         return;
     }
-    atomic_thread_fence(memory_order_acquire);
     for (size_t column = 0; file->columns != NULL && column < file->column_count; column++) {
         free_column(file, atomic_load_explicit(&file->columns[column], memory_order_relaxed));
     }
