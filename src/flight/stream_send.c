@@ -22,7 +22,7 @@ enum {
     QUEUE_BYTES = 4 * 1024 * 1024,
     MESSAGE_BYTES_MAX = 4 * 1024 * 1024, /* a larger batch is cut: Go clients take 16 MiB by default */
     LARGE_BYTES = 256 * 1024,            /* a batch of this size goes alone: joining it would only copy it */
-    LINGER_MS = 2                        /* how long a small batch waits for company */
+    LINGER_MS = 5                        /* how long a small batch waits for company */
 };
 
 typedef struct sender {

@@ -250,7 +250,7 @@ static void many_small_batches_arrive_in_order_as_few_large_ones(void **state)
     assert_int_equal(c.rows, 400 * 2048);
     assert_true(c.ordered);
     assert_int_equal(c.nulls, (400 * 2048 + 6) / 7);
-    assert_true(c.batches < 60); /* 32 of these make 64 Ki rows; the first goes alone */
+    assert_true(c.batches < 200); /* 32 of these make 64 Ki rows; a slow source is not waited for */
     assert_true(c.largest <= LK_STREAM_BATCH_ROWS);
     assert_int_equal(the_plan.sent.rows, 400 * 2048);
     assert_int_equal(the_plan.sent.batches, c.batches);
