@@ -16,7 +16,7 @@ typedef struct ingestion {
     const lk_ingest    *ingest;
     lk_batches         *source;
     lk_uuid             id;
-    lk_shared_array    *batch; /* the input batch being cut */
+    lk_shared_array    *batch;  /* the input batch being cut */
     int64_t             offset; /* its first row that is not yet taken */
     bool                ended;
     lk_ingested        *out;
@@ -54,9 +54,9 @@ static lk_uuid operation_id(lk_uuid id, uint64_t number)
 
 static lk_rc commit(ingestion *in, struct ArrowArray *rows, lk_err *err)
 {
-    char id[LK_UUID_TEXT_SIZE + 1], digest[LK_SHA256_HEX_SIZE + 1];
-    uint64_t version = 0, count = (uint64_t)rows->length;
-    single one = {.base = {.next = single_next}};
+    char             id[LK_UUID_TEXT_SIZE + 1], digest[LK_SHA256_HEX_SIZE + 1];
+    uint64_t         version = 0, count = (uint64_t)rows->length;
+    single           one = {.base = {.next = single_next}};
     lk_shared_array *shared = lk_array_share(rows);
 
     lk_uuid_format(operation_id(in->id, in->out->operations), id);
@@ -68,7 +68,8 @@ static lk_rc commit(ingestion *in, struct ArrowArray *rows, lk_err *err)
     if (rc == LK_OK) {
         const lk_append_command command = {
             in->ingest->table, {id, LK_UUID_TEXT_SIZE}, {digest, LK_SHA256_HEX_SIZE}};
-        rc = in->authority->ops->append(in->authority, in->who, &command, &one.base, in->ingest->cancel, &version, err);
+        rc = in->authority->ops->append(
+            in->authority, in->who, &command, &one.base, in->ingest->cancel, &version, err);
     }
     if (rc == LK_OK) {
         in->out->operations++;
@@ -88,7 +89,7 @@ static lk_rc refill(ingestion *in, lk_err *err)
 {
     while (!in->ended && (in->batch == NULL || in->offset == lk_shared_array_get(in->batch)->length)) {
         struct ArrowArray next = {0};
-        lk_rc rc = lk_cancel_check(in->ingest->cancel, err);
+        lk_rc             rc = lk_cancel_check(in->ingest->cancel, err);
         if (rc == LK_OK) {
             rc = lk_batches_next(in->source, &next, err);
         }
@@ -106,17 +107,27 @@ static lk_rc refill(ingestion *in, lk_err *err)
     return LK_OK;
 }
 
-/* How many rows of the current batch fit: by count, and by bytes as if rows were of equal size; at least one. */
-static int64_t rows_that_fit(const ingestion *in, int64_t rows, size_t bytes)
+static uint64_t bytes_of_next(const ingestion *in, int64_t rows)
 {
-    const struct ArrowArray *batch = lk_shared_array_get(in->batch);
-    int64_t left = batch->length - in->offset, room = LK_APPEND_ROWS_MAX - rows;
-    size_t row_bytes = lk_array_bytes(&in->source->schema, batch) / (size_t)batch->length + 1;
-    size_t bytes_left = bytes < LK_INGEST_OPERATION_BYTES ? LK_INGEST_OPERATION_BYTES - bytes : 0;
-    int64_t by_bytes = (int64_t)(bytes_left / row_bytes);
-    int64_t fit = left < room ? left : room;
-    fit = fit < by_bytes ? fit : by_bytes;
-    return rows == 0 && fit == 0 ? 1 : fit;
+    return lk_array_range_bytes(&in->source->schema, lk_shared_array_get(in->batch), in->offset, rows);
+}
+
+/* How many of the batch's next rows join an operation that has `rows` rows of `bytes`; the first always does. */
+static int64_t rows_that_fit(const ingestion *in, int64_t rows, uint64_t bytes)
+{
+    int64_t  left = lk_shared_array_get(in->batch)->length - in->offset, room = LK_APPEND_ROWS_MAX - rows;
+    int64_t  fits = 0, least_not = (left < room ? left : room) + 1;
+    uint64_t bytes_left = bytes < LK_INGEST_OPERATION_BYTES ? LK_INGEST_OPERATION_BYTES - bytes : 0;
+    int64_t  try = least_not - 1;
+    while (fits + 1 < least_not) { /* fits do, least_not do not; all of them are tried first */
+        if (bytes_of_next(in, try) <= bytes_left) {
+            fits = try;
+        } else {
+            least_not = try;
+        }
+        try = fits + (least_not - fits) / 2;
+    }
+    return rows == 0 && fits == 0 ? 1 : fits;
 }
 
 enum { PIECES_MAX = 4096 };
@@ -124,8 +135,8 @@ enum { PIECES_MAX = 4096 };
 /* Collects slices up to one operation's bounds. *count = 0 at the end of the stream. */
 static lk_rc collect(ingestion *in, struct ArrowArray *pieces, size_t *count, lk_err *err)
 {
-    int64_t rows = 0;
-    size_t bytes = 0;
+    int64_t  rows = 0;
+    uint64_t bytes = 0;
     *count = 0;
     while (*count < PIECES_MAX && rows < LK_APPEND_ROWS_MAX) {
         lk_rc rc = refill(in, err);
@@ -136,12 +147,10 @@ static lk_rc collect(ingestion *in, struct ArrowArray *pieces, size_t *count, lk
         if (fit == 0) {
             return LK_OK;
         }
-        const struct ArrowArray *batch = lk_shared_array_get(in->batch);
-        size_t batch_bytes = lk_array_bytes(&in->source->schema, batch);
+        bytes += bytes_of_next(in, fit);
         lk_shared_array_slice(in->batch, in->offset, fit, &pieces[(*count)++]);
         in->offset += fit;
         rows += fit;
-        bytes += (batch_bytes / (size_t)batch->length + 1) * (size_t)fit;
     }
     return LK_OK;
 }
@@ -152,7 +161,7 @@ static lk_rc join_and_commit(ingestion *in, struct ArrowArray *pieces, size_t co
         return commit(in, &pieces[0], err);
     }
     struct ArrowArray **list = calloc(count, sizeof(struct ArrowArray *));
-    struct ArrowArray whole = {0};
+    struct ArrowArray   whole = {0};
     LK_ASSERT(list != NULL);
     for (size_t i = 0; i < count; i++) {
         list[i] = &pieces[i];
@@ -169,7 +178,7 @@ static lk_rc run_operations(ingestion *in, lk_err *err)
 {
     struct ArrowArray *pieces = calloc(PIECES_MAX, sizeof *pieces);
     LK_ASSERT(pieces != NULL);
-    lk_rc rc = LK_OK;
+    lk_rc  rc = LK_OK;
     size_t count = 1;
     while (rc == LK_OK && count > 0) {
         rc = collect(in, pieces, &count, err);
@@ -187,7 +196,7 @@ static lk_rc run_operations(ingestion *in, lk_err *err)
 static lk_rc check_schema(ingestion *in, const lk_registration *table, lk_err *err)
 {
     struct ArrowSchema expected = {0};
-    lk_rc rc = lk_ipc_schema_decode(table->schema_ipc, &expected, err);
+    lk_rc              rc = lk_ipc_schema_decode(table->schema_ipc, &expected, err);
     if (rc == LK_OK) {
         rc = lk_schema_compare(&expected, &in->source->schema, LK_SCHEMA_APPEND, err);
     }
@@ -198,11 +207,11 @@ static lk_rc check_schema(ingestion *in, const lk_registration *table, lk_err *e
 /* Makes sure that the table is there, as the ingest's mode says, and that the rows fit it. */
 static lk_rc open_table(ingestion *in, lk_err *err)
 {
-    lk_authority *a = in->authority;
+    lk_authority    *a = in->authority;
     const lk_ingest *ingest = in->ingest;
-    lk_arena arena = {0};
-    lk_registration now = {0};
-    lk_rc rc = a->ops->resolve(a, in->who, ingest->table, &arena, &now, err);
+    lk_arena         arena = {0};
+    lk_registration  now = {0};
+    lk_rc            rc = a->ops->resolve(a, in->who, ingest->table, &arena, &now, err);
     if (rc == LK_OK && ingest->if_exists == LK_IF_EXISTS_FAIL) {
         rc = lk_fail(err, LK_E_TABLE_EXISTS, "ingest creates a table that exists");
         lk_detail(err, "ingest with mode append or create_append to add rows to it");
@@ -223,16 +232,18 @@ static void report_progress(const ingestion *in, lk_err *err)
 {
     char before[LK_ERR_DETAIL_BYTES];
     memcpy(before, err->detail, sizeof before);
-    lk_detail(err, "%.120s%s%" PRIu64 " rows are committed; repeat with lake.operation_id %s to go on without duplicates",
+    lk_detail(err,
+        "%.120s%s%" PRIu64
+        " rows are committed; repeat with lake.operation_id %s to go on without duplicates",
         before, before[0] != '\0' ? "; " : "", in->out->rows, in->out->operation_id);
 }
 
-lk_rc lk_ingest_run(lk_authority *authority, const lk_principal *who, const lk_ingest *ingest, lk_batches *rows,
-    lk_ingested *out, lk_err *err)
+lk_rc lk_ingest_run(lk_authority *authority, const lk_principal *who, const lk_ingest *ingest,
+    lk_batches *rows, lk_ingested *out, lk_err *err)
 {
     ingestion in = {.authority = authority, .who = who, .ingest = ingest, .source = rows, .out = out};
-    lk_arena arena = {0};
-    lk_bytes id = {0};
+    lk_arena  arena = {0};
+    lk_bytes  id = {0};
     *out = (lk_ingested){0};
 
     lk_rc rc = lk_table_ref_check(ingest->table, err);

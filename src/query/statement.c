@@ -189,14 +189,19 @@ typedef struct result {
     lk_batches *rows;
 } result;
 
+/* What a failure of the run means to the caller: a file that vanished took the pinned snapshot with it. */
+static lk_rc run_failure(lk_rc rc, lk_err *err)
+{
+    if (rc == LK_E_DEADLINE || rc == LK_E_NOT_FOUND) {
+        err->rc = rc = rc == LK_E_DEADLINE ? LK_E_EXECUTION_DEADLINE : LK_E_SNAPSHOT_GONE;
+    }
+    return rc;
+}
+
 static lk_rc result_next(lk_batches *batches, struct ArrowArray *out, lk_err *err)
 {
     result *self = (result *)batches;
-    lk_rc rc = lk_batches_next(self->rows, out, err);
-    if (rc == LK_E_DEADLINE) {
-        err->rc = rc = LK_E_EXECUTION_DEADLINE;
-    }
-    return rc;
+    return run_failure(lk_batches_next(self->rows, out, err), err);
 }
 
 static void result_close(lk_batches *batches)
@@ -289,7 +294,7 @@ lk_rc lk_query_run(lk_query *query, const lk_principal *who, lk_bytes ticket, lk
     }
     if (rc != LK_OK) {
         result_close(&self->base);
-        return rc;
+        return run_failure(rc, err);
     }
     *out = &self->base;
     return LK_OK;

@@ -50,12 +50,13 @@ static int teardown(void **state)
 
 static lk_rc open_as(fixture *f, const lk_principal *who, lk_bytes sealed, lk_ticket *out)
 {
-    return lk_ticket_open(f->keys, LK_AUDIENCE_STATEMENT, who, sealed, &f->clock.base, &f->arena, out, &f->err);
+    return lk_ticket_open(
+        f->keys, LK_AUDIENCE_STATEMENT, who, sealed, &f->clock.base, &f->arena, out, &f->err);
 }
 
 static void the_owner_gets_everything_back(void **state)
 {
-    fixture *f = *state;
+    fixture  *f = *state;
     lk_ticket out = {0};
     assert_int_equal(open_as(f, &alice, lk_buf_view(&f->sealed), &out), LK_OK);
     assert_true(lk_bytes_equal(out.sql, ticket.sql));
@@ -75,7 +76,7 @@ static void nothing_in_it_can_be_read(void **state)
 
 static void another_caller_is_refused(void **state)
 {
-    fixture *f = *state;
+    fixture  *f = *state;
     lk_ticket out = {0};
     assert_int_equal(open_as(f, &bob, lk_buf_view(&f->sealed), &out), LK_E_INVALID_TICKET);
     assert_int_equal(open_as(f, &other_tenant, lk_buf_view(&f->sealed), &out), LK_E_INVALID_TICKET);
@@ -83,7 +84,7 @@ static void another_caller_is_refused(void **state)
 
 static void every_flipped_bit_is_refused(void **state)
 {
-    fixture *f = *state;
+    fixture  *f = *state;
     lk_ticket out = {0};
     for (size_t bit = 0; bit < f->sealed.size * 8; bit++) {
         f->sealed.data[bit / 8] = (char)(f->sealed.data[bit / 8] ^ (1 << bit % 8));
@@ -94,7 +95,7 @@ static void every_flipped_bit_is_refused(void **state)
 
 static void every_truncation_is_refused(void **state)
 {
-    fixture *f = *state;
+    fixture  *f = *state;
     lk_ticket out = {0};
     for (size_t size = 0; size < f->sealed.size; size++) {
         char *copy = malloc(size + 1); /* its own block, so that ASan sees a read past the end */
@@ -106,7 +107,7 @@ static void every_truncation_is_refused(void **state)
 
 static void it_expires(void **state)
 {
-    fixture *f = *state;
+    fixture  *f = *state;
     lk_ticket out = {0};
     f->clock.wall_ms += 299999;
     assert_int_equal(open_as(f, &alice, lk_buf_view(&f->sealed), &out), LK_OK);
@@ -116,7 +117,7 @@ static void it_expires(void **state)
 
 static void one_from_the_future_is_refused_beyond_the_skew(void **state)
 {
-    fixture *f = *state;
+    fixture  *f = *state;
     lk_ticket out = {0};
     f->clock.wall_ms -= 30000;
     assert_int_equal(open_as(f, &alice, lk_buf_view(&f->sealed), &out), LK_OK);
@@ -126,26 +127,26 @@ static void one_from_the_future_is_refused_beyond_the_skew(void **state)
 
 static void a_prepared_handle_is_not_a_statement_ticket(void **state)
 {
-    fixture *f = *state;
+    fixture  *f = *state;
     lk_ticket out = {0};
-    lk_buf handle = {0};
+    lk_buf    handle = {0};
     lk_ticket_seal(f->keys, LK_AUDIENCE_PREPARED, &alice, &ticket, &f->clock.base, 300, &handle);
     assert_int_equal(open_as(f, &alice, lk_buf_view(&handle), &out), LK_E_INVALID_TICKET);
-    assert_int_equal(lk_ticket_open(f->keys, LK_AUDIENCE_PREPARED, &alice, lk_buf_view(&handle), &f->clock.base,
-                         &f->arena, &out, &f->err),
+    assert_int_equal(lk_ticket_open(f->keys, LK_AUDIENCE_PREPARED, &alice, lk_buf_view(&handle),
+                         &f->clock.base, &f->arena, &out, &f->err),
         LK_OK);
     lk_buf_deinit(&handle);
 }
 
 static void unsorted_or_repeated_tables_are_refused(void **state)
 {
-    fixture *f = *state;
-    lk_ticket out = {0};
-    const lk_ticket_table swapped[] = {tables[1], tables[0]}, repeated[] = {tables[0], tables[0]};
+    fixture                     *f = *state;
+    lk_ticket                    out = {0};
+    const lk_ticket_table        swapped[] = {tables[1], tables[0]}, repeated[] = {tables[0], tables[0]};
     const lk_ticket_table *const bad[] = {swapped, repeated};
     for (size_t i = 0; i < 2; i++) {
         lk_ticket t = {.sql = ticket.sql, .tables = bad[i], .table_count = 2};
-        lk_buf sealed = {0};
+        lk_buf    sealed = {0};
         lk_ticket_seal(f->keys, LK_AUDIENCE_STATEMENT, &alice, &t, &f->clock.base, 300, &sealed);
         assert_int_equal(open_as(f, &alice, lk_buf_view(&sealed), &out), LK_E_INVALID_TICKET);
         lk_buf_deinit(&sealed);
@@ -165,12 +166,12 @@ static void write_ring(const char *path, const char *text, unsigned mode)
 static void a_ring_rotates_and_bad_rings_are_refused(void **state)
 {
     fixture *f = *state;
-    char path[] = "/tmp/lake-ring-XXXXXX";
+    char     path[] = "/tmp/lake-ring-XXXXXX";
     (void)close(mkstemp(path));
     const char *const a = "aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa", *const b = "bbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbb";
     lk_ticket_keys *old = NULL, *new = NULL, *none = NULL;
-    lk_buf text = {0}, sealed = {0};
-    lk_ticket out = {0};
+    lk_buf          text = {0}, sealed = {0};
+    lk_ticket       out = {0};
 
     lk_buf_format(&text, "{\"active\":\"%s\"}", a);
     write_ring(path, text.data, 0600);
@@ -187,7 +188,8 @@ static void a_ring_rotates_and_bad_rings_are_refused(void **state)
     write_ring(path, text.data, 0644);
     assert_int_equal(lk_ticket_keys_open(&none, path, lk_random_os(), &f->err), LK_E_INVALID_CONFIG);
     static const char *const bad[] = {"{\"active\":\"short\"}", "{}", "{\"active\":1}",
-        "{\"active\":\"aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa\",\"verification\":[\"aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa\"]}",
+        "{\"active\":\"aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa\",\"verification\":["
+        "\"aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa\"]}",
         "{\"active\":\"aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa\",\"more\":1}"};
     for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++) {
         write_ring(path, bad[i], 0600);

@@ -42,6 +42,7 @@ void lk_query_service_methods(lk_query_service *service, lk_grpc_method out[LK_Q
     for (size_t i = 0; i < LK_QUERY_METHODS; i++) {
         out[i] = methods[i];
         out[i].context = service;
+        out[i].request_bytes_max = methods[i].request_bytes_max > 0 ? methods[i].request_bytes_max : LK_GRPC_MESSAGE_BYTES_MAX;
     }
 }
 

@@ -1,6 +1,6 @@
 /*
- * result.c - see result_priv.h. DuckDB works only while its result is asked for the next batch, so a reader that
- * stops asking holds the scan back; closing early ends it. Threads: confined to the reader.
+ * result.c - see result_priv.h. A reader that stops asking for batches holds the scan back; closing early
+ * interrupts what runs. Threads: confined to the reader.
  */
 #include "sql/result_priv.h"
 
@@ -166,6 +166,9 @@ static lk_rc name_types(result *self, lk_err *err)
 static void close_result(lk_batches *batches)
 {
     result *self = (result *)batches;
+    if (self->rows != NULL && !self->done) {
+        (void)duckdb_v2_connection_interrupt(self->run.connection, NULL); /* else destroying waits for the work */
+    }
     (void)duckdb_v2_arrow_result_destroy(&self->rows);
     if (self->registered) {
         lk_runs_remove(self->run.runs, &self->run);
@@ -217,7 +220,7 @@ static lk_rc next_batch(lk_batches *batches, struct ArrowArray *out, lk_err *err
     return rc;
 }
 
-/* Plans the statement; DuckDB runs nothing before the first batch is asked for. */
+/* Plans the statement. DuckDB may start its first pipelines at once; an early close interrupts them. */
 static lk_rc plan(result *self, const char *engine_sql, lk_err *err)
 {
     duckdb_v2_error_info_handle    info = NULL;

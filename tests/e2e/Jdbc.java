@@ -46,10 +46,12 @@ public final class Jdbc {
                 System.out.println("table|" + tables.getString("TABLE_SCHEM") + "|" + tables.getString("TABLE_NAME") + "|"
                         + tables.getString("TABLE_TYPE"));
             }
+            tables.close();
             ResultSet columns = about.getColumns(null, "jdbc", "numbers", "%");
             while (columns.next()) {
                 System.out.println("column|" + columns.getString("COLUMN_NAME"));
             }
+            columns.close();
             print("tabletype", about.getTableTypes());
             about.getTypeInfo().close();
             about.getPrimaryKeys(null, "jdbc", "numbers").close();
