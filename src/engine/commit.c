@@ -31,14 +31,14 @@ static lk_rc foreign(lk_bytes location, uint64_t version, lk_err *err)
     return rc;
 }
 
-/* Puts the manifest under its final name, or finds the same bytes there. */
+/* Gives the manifest at `staging` its final name, or finds the same bytes there. */
 static lk_rc give_final_name(
-    lk_store *store, lk_bytes location, uint64_t version, lk_bytes manifest, lk_err *err)
+    lk_store *store, lk_bytes location, uint64_t version, lk_bytes staging, lk_bytes manifest, lk_err *err)
 {
     lk_arena arena = {0};
     lk_bytes key = lk_pointer_final_path(&arena, version), present = {0};
     bool created = false;
-    lk_rc rc = lk_store_put_if_absent(store, key, manifest, &created, err);
+    lk_rc rc = lk_store_name_again(store, staging, key, manifest, &created, err);
     if (rc == LK_OK && !created) {
         rc = read_object(store, key, &arena, &present, err);
     }
@@ -63,7 +63,7 @@ static lk_rc settle_head(lk_store *store, lk_bytes location, const lk_pointer *h
     lk_bytes manifest = {0};
     lk_rc rc = read_object(store, head->path, &arena, &manifest, err);
     if (rc == LK_OK) {
-        rc = give_final_name(store, location, head->version, manifest, err);
+        rc = give_final_name(store, location, head->version, head->path, manifest, err);
     }
     lk_arena_close(&arena);
     return rc;
@@ -126,11 +126,11 @@ static lk_rc claim(lk_owned_committer *c, uint64_t version, lk_bytes staging, lk
 }
 
 /* The version is committed: what fails from here is repaired by the next settle, and reported by a log line. */
-static void name_and_sweep(lk_owned_committer *c, lk_store *store, uint64_t version, lk_bytes manifest,
-    const lk_pointer *head)
+static void name_and_sweep(lk_owned_committer *c, lk_store *store, uint64_t version, lk_bytes staging,
+    lk_bytes manifest, const lk_pointer *head)
 {
     lk_err ignored = {0};
-    c->named = give_final_name(store, c->location, version, manifest, &ignored) == LK_OK;
+    c->named = give_final_name(store, c->location, version, staging, manifest, &ignored) == LK_OK;
     if (!c->named && ignored.rc != LK_E_FOREIGN_COMMIT) {
         lk_log_error(LK_LOG_RECOVERY_FAILED, &ignored);
     }
@@ -162,15 +162,16 @@ static lk_rc run(lk_owned_committer *c, lk_store *store, uint64_t version, lk_by
     lk_uuid_format(lk_uuid_v7(c->clock, c->random), name);
     lk_bytes staging = lk_arena_format(arena, "_versions/.tmp-lake-%s", name);
     rc = lk_store_put_if_absent(store, staging, manifest, &created, err);
+    rc = rc == LK_OK ? lk_store_sync(store, err) : rc; /* rows, manifest, and the name that settle gave */
     if (rc != LK_OK) {
-        err->maybe_applied = false; /* a staging file is nothing */
+        err->maybe_applied = false; /* files that nothing names are nothing */
         return rc;
     }
     LK_ASSERT(created); /* a fresh UUID */
     c->claimed = true;
     rc = claim(c, version, staging, arena, &head, won, err);
     if (*won) {
-        name_and_sweep(c, store, version, manifest, &head);
+        name_and_sweep(c, store, version, staging, manifest, &head);
     } else if (rc == LK_OK || !err->maybe_applied) {
         lk_err swept = {0};
         if (lk_store_remove(store, staging, &swept) != LK_OK) {
@@ -217,6 +218,7 @@ lk_rc lk_owned_settle(lk_kv *kv, lk_store *store, lk_bytes location, lk_commit_t
         goto done;
     }
     rc = settle_head(store, location, &head, err);
+    rc = rc == LK_OK ? lk_store_sync(store, err) : rc; /* the name outlives the staging file */
     if (rc == LK_OK) {
         rc = lk_pointer_finalize(kv, location, &head, terms.guard_key, terms.guard_value, &applied, err);
     }

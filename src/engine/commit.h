@@ -6,10 +6,12 @@
  *
  *   settle  the head's final name is ours (put if absent; other bytes there: foreign commit)
  *   look    nobody has put a manifest under the next version's final name (else: foreign commit)
- *   stage   _versions/.tmp-lake-<uuid>, whole and durable; Lance readers ignore the name
+ *   stage   _versions/.tmp-lake-<uuid>, whole; Lance readers ignore the name
+ *   sync    it and the rows are durable (one sync for all files, where the store syncs late)
  *   claim   one atomic write: pointer, archive of the head, the caller's own changes; guarded  <- the commit
- *   name    the final name, by put-if-absent of the same bytes
- *   sweep   the head's staging name goes
+ *   name    the final name: a link to the staging file, or put-if-absent of the same bytes. It need not be
+ *           durable: the sync of the next commit, or of lk_owned_settle, covers it
+ *   sweep   the head's staging name goes (its final name became durable with the sync above)
  *
  * Crash points: before claim nothing happened (a staging file is left, unreferenced). After claim the version
  * is committed and readable through the pointer; the next commit, or lk_owned_settle, runs `settle` and so

@@ -31,8 +31,12 @@ typedef struct lance_snapshot {
 static lk_rc open_store(lance_engine *engine, lk_bytes root, lk_store **out, lk_err *err)
 {
     lk_store_opener *opener = engine->options.opener;
-    return opener == NULL ? lk_local_store_open(out, root, !engine->options.volatile_files, err)
-                          : opener->open(opener, root, out, err);
+    if (opener != NULL) {
+        return opener->open(opener, root, out, err);
+    }
+    /* Nothing of ours is referenced before the committer's sync, so every file may wait for it. */
+    return engine->options.volatile_files ? lk_local_store_open(out, root, false, err)
+                                          : lk_local_store_open_late(out, root, err);
 }
 
 static lk_rc open_files(lance_engine *engine, lk_bytes location, lk_table_files **out, lk_err *err)

@@ -209,6 +209,29 @@ static void faulty_close(lk_store *store)
     free(store);
 }
 
+static lk_rc faulty_sync(lk_store *store, lk_err *err)
+{
+    struct faulty_store *self = self_of(store);
+    lk_fault             fault = lk_fault_plan_next(self->plan, "sync");
+    bool                 arrives = fault == LK_FAULT_NONE || fault == LK_FAULT_REPLY_LOST;
+    lk_rc                rc = arrives ? lk_store_sync(self->under, err) : LK_OK;
+    return rc == LK_OK && fault != LK_FAULT_NONE ? fail(fault, "sync", true, err) : rc;
+}
+
+static lk_rc faulty_alias(lk_store *store, lk_bytes from, lk_bytes to, bool *created, lk_err *err)
+{
+    struct faulty_store *self = self_of(store);
+    if (self->under->ops->alias == NULL) {
+        return lk_fail(err, LK_E_UNIMPLEMENTED, "no alias");
+    }
+    lk_fault fault = lk_fault_plan_next(self->plan, "alias");
+    bool     done = false;
+    bool     arrives = fault == LK_FAULT_NONE || fault == LK_FAULT_REPLY_LOST;
+    lk_rc    rc = arrives ? self->under->ops->alias(self->under, from, to, &done, err) : LK_OK;
+    *created = done && fault == LK_FAULT_NONE;
+    return rc == LK_OK && fault != LK_FAULT_NONE ? fail(fault, "alias", true, err) : rc;
+}
+
 static const struct lk_store_ops faulty_ops = {
     .open = faulty_open,
     .read = faulty_read,
@@ -220,6 +243,8 @@ static const struct lk_store_ops faulty_ops = {
     .put_if_absent = faulty_put_if_absent,
     .list = faulty_list,
     .list_names = faulty_list_names,
+    .sync = faulty_sync,
+    .alias = faulty_alias,
     .remove = faulty_remove,
     .remove_tree = faulty_remove_tree,
     .close = faulty_close,

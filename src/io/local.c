@@ -15,6 +15,7 @@
 #include "base/limits.h"
 #include "base/rand.h"
 #include "base/thread.h"
+#include "io/late.h"
 
 #include <dirent.h>
 #include <errno.h>
@@ -31,6 +32,8 @@ struct local_store {
     lk_store base;
     char    *root;
     bool     durable;
+    bool     puts_off; /* files and names are synced in local_sync only */
+    lk_late  late;
     lk_mutex mutex;
     char    *synced[SYNCED_SLOTS]; /* by hash of the path; a newer one replaces */
     uint64_t forgets;              /* how often synced[] was emptied */
@@ -367,10 +370,55 @@ static lk_rc publish_durably(
     return rc;
 }
 
+static lk_rc sync_names(void *context, const char *directory, lk_err *err)
+{
+    lk_rc rc = ensure_synced(context, directory, err);
+    return rc == LK_OK ? lk_directory_sync(directory, err) : rc;
+}
+
+static lk_rc local_sync(lk_store *store, lk_err *err)
+{
+    struct local_store *self = (struct local_store *)store;
+    return self->puts_off ? lk_late_sync(&self->late, sync_names, self, err) : LK_OK;
+}
+
+/* Takes fd (-1: none): it and the directory of path wait for the next sync. */
+static lk_rc put_off(struct local_store *self, int fd, const char *path, lk_err *err)
+{
+    lk_rc rc = LK_OK;
+    char *directory = parent_of(path);
+    while (rc == LK_OK && !lk_late_add(&self->late, fd, directory)) {
+        rc = local_sync(&self->base, err);
+    }
+    if (rc != LK_OK) {
+        free(directory);
+        if (fd >= 0) {
+            (void)close(fd);
+        }
+    }
+    return rc;
+}
+
+static lk_rc finish_late(struct local_writer *writer, bool *created, lk_err *err)
+{
+    struct local_store *self = (struct local_store *)writer->base.store;
+    lk_rc               rc = publish(writer, created, err);
+    int                 fd = writer->fd;
+    (void)unlink(writer->temporary);
+    if (rc == LK_OK && *created) {
+        writer->fd = -1;
+        rc = put_off(self, fd, writer->final, err);
+    }
+    return rc;
+}
+
 static lk_rc finish(struct local_writer *writer, bool *created, lk_err *err)
 {
     struct local_store *self = (struct local_store *)writer->base.store;
     lk_rc               rc = flush(writer, err);
+    if (rc == LK_OK && self->puts_off) {
+        return finish_late(writer, created, err);
+    }
     if (rc == LK_OK && self->durable && fdatasync(writer->fd) != 0) {
         rc = lk_fail_errno(err, errno, "sync", writer->temporary);
     }
@@ -414,6 +462,29 @@ static lk_rc local_put_if_absent(lk_store *store, lk_bytes key, lk_bytes bytes, 
     }
     rc = finish((struct local_writer *)writer, created, err);
     writer_free((struct local_writer *)writer);
+    return rc;
+}
+
+static lk_rc local_alias(lk_store *store, lk_bytes from, lk_bytes to, bool *created, lk_err *err)
+{
+    struct local_store *self = (struct local_store *)store;
+    lk_rc               rc = lk_store_key_check(from, err);
+    rc = rc == LK_OK ? lk_store_key_check(to, err) : rc;
+    if (rc != LK_OK) {
+        return rc;
+    }
+    char *old = path_of(self, from), *new = path_of(self, to);
+    int   failed = link(old, new) == 0 ? 0 : errno;
+    *created = failed == 0;
+    if (failed == EPERM || failed == ENOTSUP || failed == ENOSYS || failed == EMLINK) {
+        rc = lk_fail(err, LK_E_UNIMPLEMENTED, "no links at %s", new);
+    } else if (failed != 0 && failed != EEXIST) {
+        rc = lk_fail_errno(err, failed, "link", new);
+    } else if (*created && self->puts_off) {
+        rc = put_off(self, -1, new, err);
+    }
+    free(old);
+    free(new);
     return rc;
 }
 
@@ -543,6 +614,7 @@ static void local_close(lk_store *store)
 {
     struct local_store *self = (struct local_store *)store;
     forget_synced(self);
+    lk_late_deinit(&self->late);
     lk_mutex_deinit(&self->mutex);
     free(self->root);
     free(self);
@@ -559,6 +631,8 @@ static const struct lk_store_ops local_ops = {
     .put_if_absent = local_put_if_absent,
     .list = local_list,
     .list_names = local_list_names,
+    .sync = local_sync,
+    .alias = local_alias,
     .remove = local_remove,
     .remove_tree = local_remove_tree,
     .close = local_close,
@@ -579,6 +653,16 @@ lk_rc lk_local_store_open(lk_store **out, lk_bytes root, bool durable, lk_err *e
     self->durable = durable;
     self->base = (lk_store){&local_ops, lk_buf_view(&copy)};
     lk_mutex_init(&self->mutex, LK_RANK_IO);
+    lk_late_init(&self->late);
     *out = &self->base;
     return LK_OK;
+}
+
+lk_rc lk_local_store_open_late(lk_store **out, lk_bytes root, lk_err *err)
+{
+    lk_rc rc = lk_local_store_open(out, root, true, err);
+    if (rc == LK_OK) {
+        ((struct local_store *)*out)->puts_off = true;
+    }
+    return rc;
 }

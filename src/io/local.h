@@ -6,4 +6,8 @@
 /* root need not exist yet; the first write makes it. durable = false skips every fsync (named opt-out). */
 LK_MUST_CHECK lk_rc lk_local_store_open(lk_store **out, lk_bytes root, bool durable, lk_err *err);
 
+/* Durable only at lk_store_sync (store.h): for a writer whose files are unreferenced until a commit that it makes
+ * after the sync. New directories are made durably. */
+LK_MUST_CHECK lk_rc lk_local_store_open_late(lk_store **out, lk_bytes root, lk_err *err);
+
 #endif

@@ -19,3 +19,18 @@ lk_rc lk_store_key_check(lk_bytes key, lk_err *err)
     }
     return legal ? LK_OK : lk_fail(err, LK_E_INVALID_REQUEST, "illegal object key \"%.*s\"", LK_FMT(key));
 }
+
+lk_rc lk_store_name_again(
+    lk_store *store, lk_bytes from, lk_bytes to, lk_bytes bytes, bool *created, lk_err *err)
+{
+    *created = false;
+    lk_rc rc = LK_E_UNIMPLEMENTED;
+    if (store->ops->alias != NULL) {
+        rc = store->ops->alias(store, from, to, created, err);
+    }
+    if (rc == LK_E_UNIMPLEMENTED) {
+        *err = (lk_err){0};
+        rc = lk_store_put_if_absent(store, to, bytes, created, err);
+    }
+    return rc;
+}

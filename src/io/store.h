@@ -54,6 +54,13 @@ struct lk_store_ops {
     /* As list, but only the names: is_directory, size and modified_ms stay zero. NULL: list is used. */
     lk_rc (*list_names)(lk_store *store, lk_bytes directory, lk_arena *arena, lk_store_entry **entries,
         size_t *count, lk_err *err);
+    /* NULL: nothing is ever put off. A store that was opened to sync late makes durable here, with their names,
+     * all objects written through it so far; until then rule 2 does not hold for them. */
+    lk_rc (*sync)(lk_store *store, lk_err *err);
+    /* NULL: the store cannot. Gives an existing object a second name if that is free (*created). Visible at
+     * once; durable after the next durable write or sync in its directory: only for names that can be given
+     * again. LK_E_UNIMPLEMENTED where the file system has no links. */
+    lk_rc (*alias)(lk_store *store, lk_bytes from, lk_bytes to, bool *created, lk_err *err);
     lk_rc (*remove)(lk_store *store, lk_bytes key, lk_err *err);
     lk_rc (*remove_tree)(lk_store *store, lk_bytes directory, lk_err *err);
     void (*close)(lk_store *store);
@@ -134,6 +141,13 @@ static inline LK_MUST_CHECK lk_rc lk_store_list_names(lk_store *store, lk_bytes 
                ? store->ops->list(store, directory, arena, entries, count, err)
                : store->ops->list_names(store, directory, arena, entries, count, err);
 }
+static inline LK_MUST_CHECK lk_rc lk_store_sync(lk_store *store, lk_err *err)
+{
+    return store->ops->sync == NULL ? LK_OK : store->ops->sync(store, err);
+}
+/* By alias where the store can, else by put_if_absent of the same bytes. */
+LK_MUST_CHECK lk_rc lk_store_name_again(
+    lk_store *store, lk_bytes from, lk_bytes to, lk_bytes bytes, bool *created, lk_err *err);
 static inline LK_MUST_CHECK lk_rc lk_store_remove(lk_store *store, lk_bytes key, lk_err *err)
 {
     lk_assert_no_mutex();
