@@ -72,7 +72,8 @@ typedef struct lk_scan_options {
 } lk_scan_options;
 
 /* Batches of projected, filtered rows, read in parallel by page ranges with bounded read-ahead, in row order
- * unless unordered. Closing early stops the workers. */
+ * unless unordered. Closing early stops the workers. LK_E_SNAPSHOT_GONE when the version was
+ * removed meanwhile. */
 LK_MUST_CHECK lk_rc lk_dataset_scan(
     lk_dataset *dataset, const lk_scan_options *options, lk_batches **out, lk_err *err);
 

@@ -38,7 +38,8 @@ struct lk_dataset {
 /* A dataset over this manifest (moved in), with a new cache or one more reference to files. */
 lk_dataset *lk_dataset_new(const lk_lance_env *env, lk_manifest *manifest, lk_file_cache *files);
 
-/* The open data file number `file` of fragment number `fragment`, from the cache. *out is a new reference. */
+/* The open data file number `file` of fragment number `fragment`, from the cache. *out is a new reference.
+ * LK_E_SNAPSHOT_GONE when it is not there: the version was removed. */
 LK_MUST_CHECK lk_rc lk_dataset_file(
     lk_dataset *dataset, size_t fragment, size_t file, lk_file_reader **out, lk_err *err);
 

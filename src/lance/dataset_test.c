@@ -230,7 +230,7 @@ static void a_missing_data_file_is_an_error_that_names_it(void **state)
     lk_file_reader *reader = NULL;
     lk_bytes        key = lk_data_file_key(&dataset->manifest->fragments[3].files[0], &arena);
     assert_int_equal(lk_store_remove(store, key, &err), LK_OK);
-    assert_int_not_equal(lk_dataset_file(dataset, 3, 0, &reader, &err), LK_OK);
+    assert_int_equal(lk_dataset_file(dataset, 3, 0, &reader, &err), LK_E_SNAPSHOT_GONE);
     assert_non_null(strstr(err.context, dataset->manifest->fragments[3].files[0].path.data));
     lk_arena_close(&arena);
     lk_dataset_unref(dataset);

@@ -463,16 +463,28 @@ lk_rc lk_manifest_transaction(lk_store *store, const lk_manifest *manifest, lk_a
 
 /* -- questions --------------------------------------------------------------------------------------- */
 
+/* Ids are mostly consecutive, so the place is guessed before it is searched: tables may be wide. */
+static size_t find_field(const lk_data_file *file, int32_t field_id)
+{
+    int64_t guess = file->field_count == 0 ? -1 : (int64_t)field_id - file->fields[0];
+    if (guess >= 0 && (uint64_t)guess < file->field_count && file->fields[guess] == field_id) {
+        return (size_t)guess;
+    }
+    size_t index = 0;
+    while (index < file->field_count && file->fields[index] != field_id) {
+        index++;
+    }
+    return index;
+}
+
 bool lk_fragment_find(const lk_fragment *fragment, int32_t field_id, size_t *file, int32_t *column)
 {
     for (size_t f = 0; field_id >= 0 && f < fragment->file_count; f++) {
-        const lk_data_file *data_file = &fragment->files[f];
-        for (size_t i = 0; i < data_file->field_count; i++) {
-            if (data_file->fields[i] == field_id) {
-                *file = f;
-                *column = data_file->columns[i];
-                return true;
-            }
+        size_t index = find_field(&fragment->files[f], field_id);
+        if (index < fragment->files[f].field_count) {
+            *file = f;
+            *column = fragment->files[f].columns[index];
+            return true;
         }
     }
     return false;

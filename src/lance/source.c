@@ -53,6 +53,17 @@ static lk_rc find_place(lk_dataset *dataset, const lk_base_path *base, lk_base_s
     return LK_OK;
 }
 
+/* A file that the manifest names and that is not there: the version was removed while it was being read. */
+static lk_rc gone(lk_rc rc, lk_err *err)
+{
+    if (rc != LK_E_NOT_FOUND) {
+        return rc;
+    }
+    lk_err cause = *err;
+    *err = (lk_err){0};
+    return lk_fail(err, LK_E_SNAPSHOT_GONE, "%.*s", (int)cause.len, cause.context);
+}
+
 /* -- files and columns ------------------------------------------------------------------------------- */
 
 lk_rc lk_dataset_file(lk_dataset *dataset, size_t fragment, size_t file, lk_file_reader **out, lk_err *err)
@@ -63,8 +74,8 @@ lk_rc lk_dataset_file(lk_dataset *dataset, size_t fragment, size_t file, lk_file
     lk_base_store       place = {0};
     lk_rc               rc = find_place(dataset, data_file->base, &place, err);
     if (rc == LK_OK) {
-        rc = lk_file_cache_open(
-            place.files, lk_data_file_key(data_file, &arena), data_file->size_bytes, out, err);
+        lk_bytes key = lk_data_file_key(data_file, &arena);
+        rc = gone(lk_file_cache_open(place.files, key, data_file->size_bytes, out, err), err);
     }
     if (rc == LK_OK && lk_file_reader_rows(*out) != in->physical_rows) {
         rc = lk_fail(err, LK_E_CORRUPT_FILE, "data file %.*s has %" PRIu64 " rows, its fragment %" PRIu64,
@@ -152,7 +163,7 @@ lk_rc lk_dataset_deletion(lk_dataset *dataset, size_t fragment, const lk_deletio
     lk_base_store place = {0};
     lk_rc         rc = find_place(dataset, in->deletion.base, &place, err);
     if (rc == LK_OK) {
-        rc = lk_deletion_read(place.store, in, &read, err);
+        rc = gone(lk_deletion_read(place.store, in, &read, err), err);
     }
     if (rc != LK_OK) {
         return rc;
