@@ -2,9 +2,9 @@
  * gather.c - see gather_priv.h. Two passes per buffer: how much, then the copy; so every buffer is taken
  * once at its final size.
  *
- * Short ranges dominate real filters, so a range of up to 32 bytes is copied as one vector when the source
- * has that many bytes left: the surplus is overwritten by the next range, or lands in the block's slack and is
- * cleared at the end.
+ * Short ranges dominate real filters, so they are copied in whole vectors (and offsets four at once) while the
+ * source has that many left: the surplus is overwritten by the next range, or lands in the block's slack and is
+ * cleared at the end. This trades mispredicted branches for a few stores.
  */
 #include "arrow/gather_priv.h"
 
@@ -12,7 +12,7 @@
 
 #include <stdlib.h>
 
-enum { VECTOR_BYTES = 32 };
+enum { VECTOR_BYTES = 32, SHORT_BYTES = 256, ENDS_AT_ONCE = 4 };
 
 static inline int64_t first_row(const lk_segment *segment, size_t r)
 {
@@ -29,11 +29,13 @@ static inline bool range_is_null(const lk_segment *segment, size_t r)
     return segment->ranges[r].start < 0;
 }
 
-/* Copies size bytes from in + at; in holds in_size. */
+/* Copies size bytes from in + at; in holds in_size. Whole vectors while the source has them. */
 static inline void copy_short(uint8_t *out, const uint8_t *in, size_t in_size, size_t at, size_t size)
 {
-    if (size <= VECTOR_BYTES && at + VECTOR_BYTES <= in_size) {
-        memcpy(out, in + at, VECTOR_BYTES);
+    if (size <= SHORT_BYTES && at + size + VECTOR_BYTES <= in_size) {
+        for (size_t done = 0; done < size; done += VECTOR_BYTES) {
+            memcpy(out + done, in + at + done, VECTOR_BYTES);
+        }
     } else if (size > 0) {
         memcpy(out, in + at, size);
     }
@@ -149,68 +151,78 @@ static inline int64_t offset_at(const void *offsets, bool wide, int64_t index)
     return wide ? ((const int64_t *)offsets)[index] : ((const int32_t *)offsets)[index];
 }
 
-/* How many bytes or items the ranges' rows hold. */
-static int64_t span_of(const lk_segment *segment, bool wide)
+static inline __attribute__((always_inline)) void write_end(
+    void *out, bool wide, int64_t row, int64_t position)
 {
-    int64_t sum = 0;
-    for (size_t r = 0; r < segment->count; r++) {
-        int64_t rows = range_rows(segment, r);
-        if (!range_is_null(segment, r) && rows > 0) {
-            const void *offsets = segment->array->buffers[1];
-            int64_t     first = first_row(segment, r);
-            sum += offset_at(offsets, wide, first + rows) - offset_at(offsets, wide, first);
-        }
+    if (wide) {
+        ((int64_t *)out)[row + 1] = position;
+    } else {
+        ((int32_t *)out)[row + 1] = (int32_t)position;
     }
-    return sum;
+}
+
+/* The ends of rows [first, first + rows), moved by shift; rows before `limit` may be read. */
+static inline __attribute__((always_inline)) void copy_ends(const void *offsets, bool wide, int64_t first,
+    int64_t rows, int64_t limit, int64_t shift, void *out, int64_t row)
+{
+    int64_t done = 0;
+    if (first + rows + ENDS_AT_ONCE <= limit) {
+        for (; done < rows; done += ENDS_AT_ONCE) {
+            for (int64_t i = 0; i < ENDS_AT_ONCE; i++) {
+                write_end(out, wide, row + done + i, offset_at(offsets, wide, first + done + i + 1) + shift);
+            }
+        }
+        return;
+    }
+    for (; done < rows; done++) {
+        write_end(out, wide, row + done, offset_at(offsets, wide, first + done + 1) + shift);
+    }
 }
 
 /* Writes the offsets of the segment's rows (ends only) and returns the position after them. */
 static inline __attribute__((always_inline)) int64_t write_ends(
     const lk_segment *segment, bool wide, void *out, int64_t row, int64_t position)
 {
-    int64_t *wide_out = (int64_t *)out + 1;
-    int32_t *narrow_out = (int32_t *)out + 1;
+    const struct ArrowArray *array = segment->array;
     for (size_t r = 0; r < segment->count; r++) {
-        int64_t     rows = range_rows(segment, r);
-        bool        copied = !range_is_null(segment, r);
-        const void *offsets = copied ? segment->array->buffers[1] : NULL;
-        int64_t     first = copied ? first_row(segment, r) : 0;
-        int64_t     shift = copied && rows > 0 ? position - offset_at(offsets, wide, first) : 0;
-        for (int64_t i = 0; i < rows; i++, row++) {
-            position = copied ? offset_at(offsets, wide, first + i + 1) + shift : position;
-            if (wide) {
-                wide_out[row] = position;
-            } else {
-                narrow_out[row] = (int32_t)position;
+        int64_t rows = range_rows(segment, r);
+        if (range_is_null(segment, r)) {
+            for (int64_t i = 0; i < rows; i++) {
+                write_end(out, wide, row + i, position);
             }
+        } else if (rows > 0) {
+            const void *offsets = array->buffers[1];
+            int64_t     first = first_row(segment, r), start = offset_at(offsets, wide, first);
+            copy_ends(offsets, wide, first, rows, array->offset + array->length, position - start, out, row);
+            position += offset_at(offsets, wide, first + rows) - start;
         }
+        row += rows;
     }
     return position;
 }
 
-/* Fills buffers[1]; *total is the last offset. */
+/* Fills buffers[1]; *total is the last offset. Narrow ends that overflow are written wrong, and then refused. */
 static lk_rc gather_offsets(
     const lk_segment *segments, size_t count, bool wide, struct ArrowArray *out, int64_t *total, lk_err *err)
 {
+    size_t size = ((size_t)out->length + 1) * (wide ? 8 : 4);
+    void  *block = NULL;
+    lk_rc  rc = lk_block_new(size, &block, err);
     *total = 0;
-    for (size_t s = 0; s < count; s++) {
-        *total += span_of(&segments[s], wide);
-    }
-    if (*total > (wide ? LK_ARRAY_ROWS_MAX : INT32_MAX)) {
-        return lk_fail(err, LK_E_LIMIT, "%lld bytes or items in one array", (long long)*total);
-    }
-    void *block = NULL;
-    lk_rc rc = lk_block_new(((size_t)out->length + 1) * (wide ? 8 : 4), &block, err);
     if (rc != LK_OK) {
         return rc;
     }
     lk_array_own(out, 1, block);
     memset(block, 0, wide ? 8 : 4);
-    int64_t row = 0, position = 0;
+    int64_t row = 0;
     for (size_t s = 0; s < count; s++) {
-        position = wide ? write_ends(&segments[s], true, block, row, position)
-                        : write_ends(&segments[s], false, block, row, position);
+        *total = wide ? write_ends(&segments[s], true, block, row, *total)
+                      : write_ends(&segments[s], false, block, row, *total);
         row += segments[s].rows;
+    }
+    memset((char *)block + size, 0, VECTOR_BYTES);
+    if (*total > (wide ? LK_ARRAY_ROWS_MAX : INT32_MAX)) {
+        return lk_fail(err, LK_E_LIMIT, "%lld bytes or items in one array", (long long)*total);
     }
     return LK_OK;
 }

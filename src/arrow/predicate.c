@@ -182,50 +182,41 @@ bool lk_predicate_may_match(const lk_predicate *predicate,
 
 enum { SMALL_IN = 8 };
 
+/* Of keys where the column has them, else of values. Open addressing, at most half full. */
 typedef struct value_set {
     const lk_predicate *node;
-    uint32_t           *slots; /* index + 1; 0: empty */
+    bool                by_key;
+    uint64_t           *keys;
+    uint32_t           *slots; /* index of the value + 1; 0: empty */
     size_t              mask;
     struct value_set   *next;
 } value_set;
 
-static uint64_t mix(uint64_t x)
+static inline uint64_t mix(uint64_t x)
 {
-    x ^= x >> 32;
-    x *= 0xD6E8FEB86659FD93ULL;
-    x ^= x >> 32;
-    x *= 0xD6E8FEB86659FD93ULL;
+    x *= 0x9E3779B97F4A7C15ULL;
     return x ^ x >> 32;
 }
 
 static uint64_t hash_bytes(lk_bytes bytes)
 {
-    uint64_t hash = bytes.size;
+    uint64_t hash = bytes.size, last = 0;
     size_t   at = 0;
     for (; at + 8 <= bytes.size; at += 8) {
         hash = mix(hash ^ lk_load_u64(bytes.data + at));
     }
-    uint64_t last = 0;
     if (at < bytes.size) {
         memcpy(&last, bytes.data + at, bytes.size - at);
     }
     return mix(hash ^ last);
 }
 
-/* Equal values hash alike whatever their kinds: integers by their low 64 bits, floats without -0 and NaN's bits. */
+/* Equal values hash alike whatever their kinds: numbers by their low 64 bits. */
 static uint64_t hash_value(const lk_value *value)
 {
     switch ((int)value->kind) {
     case LK_VALUE_BYTES:
         return hash_bytes(value->as.bytes);
-    case LK_VALUE_F64: {
-        double   number = value->as.f64 == 0 ? 0 : value->as.f64;
-        uint64_t bits = 1;
-        if (number == number) {
-            memcpy(&bits, &number, 8);
-        }
-        return mix(bits);
-    }
     case LK_VALUE_DECIMAL128:
         return mix(value->as.decimal128.low);
     default:
@@ -239,32 +230,67 @@ static bool equal_values(const lk_value *a, const lk_value *b)
     return lk_value_compare(a, b, &comparable) == 0 && comparable;
 }
 
-static value_set *set_new(const lk_predicate *node)
+static void *must_calloc(size_t count, size_t size)
+{
+    void *block = calloc(count, size);
+    LK_ASSERT(block != NULL);
+    return block;
+}
+
+static void set_add(value_set *set, const lk_column_rows *column, size_t index)
+{
+    const lk_value *value = &set->node->values[index];
+    uint64_t        key = 0;
+    if (set->by_key && !lk_value_key(column, value, &key)) {
+        return;
+    }
+    size_t at = (set->by_key ? mix(key) : hash_value(value)) & set->mask;
+    while (set->slots[at] != 0) {
+        at = (at + 1) & set->mask;
+    }
+    set->slots[at] = (uint32_t)index + 1;
+    set->keys[at] = key;
+}
+
+static value_set *set_new(const lk_predicate *node, const lk_column_rows *column)
 {
     size_t room = 16;
     while (room < node->value_count * 2) {
         room *= 2;
     }
-    value_set *set = calloc(1, sizeof *set);
-    LK_ASSERT(set != NULL);
-    set->slots = calloc(room, sizeof *set->slots);
-    LK_ASSERT(set->slots != NULL);
+    value_set *set = must_calloc(1, sizeof *set);
+    set->slots = must_calloc(room, sizeof *set->slots);
+    set->keys = must_calloc(room, sizeof *set->keys);
     set->node = node;
     set->mask = room - 1;
+    set->by_key = lk_has_key(column);
     for (size_t i = 0; i < node->value_count; i++) {
-        size_t at = hash_value(&node->values[i]) & set->mask;
-        while (set->slots[at] != 0) {
-            at = (at + 1) & set->mask;
-        }
-        set->slots[at] = (uint32_t)i + 1;
+        set_add(set, column, i);
     }
     return set;
 }
 
-static bool set_holds(const value_set *set, const lk_value *value)
+static void set_free(value_set *set)
+{
+    free(set->slots);
+    free(set->keys);
+    free(set);
+}
+
+static bool set_holds_value(const value_set *set, const lk_value *value)
 {
     for (size_t at = hash_value(value) & set->mask; set->slots[at] != 0; at = (at + 1) & set->mask) {
         if (equal_values(&set->node->values[set->slots[at] - 1], value)) {
+            return true;
+        }
+    }
+    return false;
+}
+
+static inline bool set_holds_key(const value_set *set, uint64_t key)
+{
+    for (size_t at = mix(key) & set->mask; set->slots[at] != 0; at = (at + 1) & set->mask) {
+        if (set->keys[at] == key) {
             return true;
         }
     }
@@ -352,7 +378,7 @@ static lk_rc prepare(evaluation *e, const lk_predicate *p)
         }
     }
     if (rc == LK_OK && p->kind == LK_PREDICATE_IN && p->value_count > SMALL_IN) {
-        value_set *set = set_new(p);
+        value_set *set = set_new(p, &rows);
         set->next = e->sets;
         e->sets = set;
     }
@@ -361,9 +387,17 @@ static lk_rc prepare(evaluation *e, const lk_predicate *p)
 
 static void truth_in_set(const value_set *set, const lk_column_rows *rows, uint8_t *truth)
 {
+    uint64_t keys[LK_TRUTH_ROWS];
+    if (set->by_key) {
+        lk_column_keys(rows, keys);
+        for (size_t i = 0; i < rows->count; i++) {
+            truth[i] = set_holds_key(set, keys[i]) ? LK_TRUE : LK_FALSE;
+        }
+        return;
+    }
     for (size_t i = 0; i < rows->count; i++) {
         lk_value value = lk_value_at(rows, i);
-        truth[i] = set_holds(set, &value) ? LK_TRUE : LK_FALSE;
+        truth[i] = set_holds_value(set, &value) ? LK_TRUE : LK_FALSE;
     }
 }
 
@@ -455,8 +489,7 @@ lk_rc lk_predicate_evaluate(const lk_predicate *predicate, const struct ArrowSch
     }
     while (e.sets != NULL) {
         value_set *next = e.sets->next;
-        free(e.sets->slots);
-        free(e.sets);
+        set_free(e.sets);
         e.sets = next;
     }
     return rc;

@@ -43,7 +43,12 @@ void lk_truth_or(const uint8_t *other, size_t count, uint8_t *truth);
 void lk_truth_not(size_t count, uint8_t *truth);
 void lk_truth_select(const uint8_t *truth, size_t count, uint8_t *selection);
 
-/* The value of one row, whether it is null or not. */
+/* Columns of up to eight bytes a value have keys: equal values, and no others, have equal keys. */
+bool lk_has_key(const lk_column_rows *rows);
+void lk_column_keys(const lk_column_rows *rows, uint64_t *keys);
+/* A constant's key; false when no value of the column's type equals it. */
+bool lk_value_key(const lk_column_rows *rows, const lk_value *value, uint64_t *key);
+/* The value of one row of a column without keys (bytes, decimal128), whether it is null or not. */
 lk_value lk_value_at(const lk_column_rows *rows, size_t row);
 
 /* -1, 0, 1 by DuckDB's order; *comparable = false when the kinds do not go together. */

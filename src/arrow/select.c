@@ -42,18 +42,20 @@ static int64_t count_selected(const uint8_t *selection, int64_t rows)
     return count;
 }
 
+/* Adding its lowest bit to a word carries through the lowest run of ones: the sum's lowest bit is the run's end,
+ * and what word and sum share is the rest. */
 static size_t ranges_of_word(uint64_t word, int64_t base, lk_range *ranges, size_t count)
 {
+    if (word & 1) { /* may continue the range before */
+        uint64_t sum = word + 1;
+        add_range(ranges, &count, base, sum == 0 ? 64 : __builtin_ctzll(sum));
+        word &= sum;
+    }
     while (word != 0) {
-        unsigned start = (unsigned)__builtin_ctzll(word);
-        uint64_t rest = ~(word >> start);
-        unsigned length = rest == 0 ? 64 : (unsigned)__builtin_ctzll(rest);
-        if (start == 0) {
-            add_range(ranges, &count, base, length);
-        } else {
-            ranges[count++] = (lk_range){base + start, length};
-        }
-        word = start + length >= 64 ? 0 : word >> (start + length) << (start + length);
+        uint64_t sum = word + (word & -word);
+        int      start = __builtin_ctzll(word), end = sum == 0 ? 64 : __builtin_ctzll(sum);
+        ranges[count++] = (lk_range){base + start, end - start};
+        word &= sum;
     }
     return count;
 }
