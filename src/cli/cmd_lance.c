@@ -7,6 +7,7 @@
 #include "io/local.h"
 #include "lance/dataset.h"
 #include "lance/manifest.h"
+#include "lance/refs.h"
 
 #include <inttypes.h>
 #include <stdlib.h>
@@ -43,6 +44,19 @@ static lk_rc check_uri(const char *uri, lk_bytes *path, lk_err *err)
     return LK_OK;
 }
 
+/* A shallow clone's rows lie in another local table. */
+static lk_rc open_base(void *context, lk_bytes path, lk_store **out, lk_err *err)
+{
+    lk_arena arena = {0};
+    (void)context;
+    lk_rc rc = check_uri(lk_arena_text(&arena, path), &path, err);
+    if (rc == LK_OK) {
+        rc = lk_local_store_open(out, path, true, err);
+    }
+    lk_arena_close(&arena);
+    return rc;
+}
+
 static lk_rc open_env(const char *uri, opened *out, lk_err *err)
 {
     lk_bytes path = {0};
@@ -51,6 +65,7 @@ static lk_rc open_env(const char *uri, opened *out, lk_err *err)
     out->env.clock = lk_clock_real();
     out->env.random = lk_random_os();
     out->env.budget = &out->budget;
+    out->env.open_base = open_base;
     lk_rc rc = check_uri(uri, &path, err);
     if (rc == LK_OK) {
         rc = lk_local_store_open(&out->env.store, path, true, err);
@@ -77,14 +92,25 @@ static lk_rc open_dataset(const char *uri, uint64_t version, opened *out, lk_err
 }
 
 /* -- info -------------------------------------------------------------------------------------------- */
-static void info_text(const lk_dataset *dataset)
+typedef struct ref_list {
+    lk_ref *list;
+    size_t  count;
+} ref_list;
+
+static void info_text(const lk_dataset *dataset, const ref_list *refs)
 {
     const lk_manifest        *m = lk_dataset_manifest(dataset);
     const struct ArrowSchema *schema = lk_dataset_schema(dataset);
     printf("version      %" PRIu64 "\nrows         %" PRIu64
-           "\nfragments    %zu\nfiles        %zu\nfile format  2.%" PRIu32 "\nwritten by   %.*s %.*s\n\n",
+           "\nfragments    %zu\nfiles        %zu\nfile format  2.%" PRIu32 "\nwritten by   %.*s %.*s\n",
         m->version, lk_manifest_rows(m), m->fragment_count, m->file_count, m->file_minor,
         LK_FMT(m->writer_library), LK_FMT(m->writer_version));
+    for (size_t i = 0; i < refs->count; i++) {
+        const lk_ref *ref = &refs->list[i];
+        printf("%-12s %.*s = version %" PRIu64 "%s%.*s\n", ref->kind == LK_REF_TAG ? "tag" : "branch",
+            LK_FMT(ref->name), ref->version, ref->branch.size == 0 ? "" : " of ", LK_FMT(ref->branch));
+    }
+    putchar('\n');
     for (int64_t i = 0; i < schema->n_children; i++) {
         lk_buf type = {0};
         lk_type_format(schema->children[i], &type);
@@ -94,7 +120,28 @@ static void info_text(const lk_dataset *dataset)
     }
 }
 
-static void info_json(const lk_dataset *dataset)
+static void refs_json(lk_json_writer *w, const ref_list *refs)
+{
+    for (int kind = LK_REF_TAG; kind <= LK_REF_BRANCH; kind++) {
+        lk_json_key(w, kind == LK_REF_TAG ? "tags" : "branches");
+        lk_json_array(w);
+        for (size_t i = 0; i < refs->count; i++) {
+            if ((int)refs->list[i].kind == kind) {
+                lk_json_object(w);
+                lk_json_key(w, "name");
+                lk_json_text(w, refs->list[i].name);
+                lk_json_key(w, "version");
+                lk_json_u64(w, refs->list[i].version);
+                lk_json_key(w, "branch");
+                lk_json_text(w, refs->list[i].branch.size == 0 ? LK_LITERAL("main") : refs->list[i].branch);
+                lk_json_object_end(w);
+            }
+        }
+        lk_json_array_end(w);
+    }
+}
+
+static void info_json(const lk_dataset *dataset, const ref_list *refs)
 {
     const lk_manifest        *m = lk_dataset_manifest(dataset);
     const struct ArrowSchema *schema = lk_dataset_schema(dataset);
@@ -114,6 +161,7 @@ static void info_json(const lk_dataset *dataset)
     char format[16];
     (void)snprintf(format, sizeof format, "2.%" PRIu32, m->file_minor);
     lk_json_text(&w, lk_bytes_of(format));
+    refs_json(&w, refs);
     lk_json_key(&w, "columns");
     lk_json_array(&w);
     for (int64_t i = 0; i < schema->n_children; i++) {
@@ -152,9 +200,13 @@ static int info(lk_cli *cli, int argc, char **argv)
             cli, &lk_cli_lance_commands[INFO], args, sizeof args / sizeof args[0], argc, argv, &code)) {
         return code;
     }
-    lk_rc rc = open_dataset(uri, version, &o, &err);
+    ref_list found = {0};
+    lk_rc    rc = open_dataset(uri, version, &o, &err);
     if (rc == LK_OK) {
-        (json ? info_json : info_text)(o.dataset);
+        rc = lk_refs_list(o.env.store, &cli->arena, &found.list, &found.count, &err);
+    }
+    if (rc == LK_OK) {
+        (json ? info_json : info_text)(o.dataset, &found);
     }
     opened_close(&o);
     return rc == LK_OK ? 0 : lk_cli_fail(&err);
