@@ -41,6 +41,7 @@ class Server:
         self.kill()
 
     def start(self, timeout=20):
+        self.data_dir.parent.mkdir(parents=True, exist_ok=True)
         ready = self.data_dir.parent / f"ready-{secrets.token_hex(4)}.json"
         self.log = open(self.data_dir.parent / "server.log", "ab")
         arguments = [] if self.command == "query" and "--data-dir" in self.extra else ["--data-dir", str(self.data_dir)]

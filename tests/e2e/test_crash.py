@@ -38,14 +38,13 @@ class Client(threading.Thread):
 
 
 def check(server, clients):
+    acknowledged = {(client.number, operation) for client in clients for operation in list(client.acknowledged)}
     table = server.sql("SELECT client, operation, count(*) AS c, count(DISTINCT row) AS d FROM crash.t GROUP BY ALL")
     seen = {}
     for client, operation, rows, distinct in zip(*(table.column(i).to_pylist() for i in range(4))):
         assert (rows, distinct) == (ROWS, ROWS), f"client {client} operation {operation}: {rows} rows, {distinct} distinct"
         seen[client, operation] = True
-    for client in clients:
-        for operation in list(client.acknowledged):
-            assert (client.number, operation) in seen, f"client {client.number} lost operation {operation}"
+    assert acknowledged <= set(seen), f"lost: {sorted(acknowledged - set(seen))}"
     return len(seen)
 
 
