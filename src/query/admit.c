@@ -117,7 +117,7 @@ static lk_rc wait_for_grant(lk_admission *a, waiter *w, lk_cancel *cancel, lk_er
     enum { CANCEL_POLL_MS = 50 };
     uint64_t now = lk_clock_monotonic_ms(lk_clock_real());
     uint64_t deadline = now + a->queue_timeout_ms;
-    lk_rc rc = LK_OK;
+    lk_rc    rc = LK_OK;
     while (!w->granted && rc == LK_OK) {
         now = lk_clock_monotonic_ms(lk_clock_real());
         rc = lk_cancel_check(cancel, err);
@@ -147,7 +147,7 @@ lk_rc lk_admission_take(lk_admission *a, lk_bytes name, lk_cancel *cancel, lk_pe
         rc = lk_fail(err, LK_E_QUERY_SLOTS, "%d statements wait already", LK_ADMISSION_WAITERS_MAX);
     } else {
         tenant *t = tenant_of(a, name);
-        waiter w = {.tenant = t};
+        waiter  w = {.tenant = t};
         *a->last = &w;
         a->last = &w.next;
         t->waiting++;

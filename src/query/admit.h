@@ -13,7 +13,7 @@
 #include "base/thread.h"
 
 typedef struct lk_admission lk_admission;
-typedef struct lk_permit lk_permit;
+typedef struct lk_permit    lk_permit;
 
 enum { LK_ADMISSION_WAITERS_MAX = 1024 };
 

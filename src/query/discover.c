@@ -8,13 +8,34 @@
 
 enum { COLUMNS_MAX = 20 };
 
-#define TEXT(name) {name, NANOARROW_TYPE_STRING, false}
-#define TEXT_OR_NULL(name) {name, NANOARROW_TYPE_STRING, true}
-#define INT(name) {name, NANOARROW_TYPE_INT32, false}
-#define INT_OR_NULL(name) {name, NANOARROW_TYPE_INT32, true}
-#define BOOL(name) {name, NANOARROW_TYPE_BOOL, false}
-#define BOOL_OR_NULL(name) {name, NANOARROW_TYPE_BOOL, true}
-#define BYTE(name) {name, NANOARROW_TYPE_UINT8, false}
+#define TEXT(name)                         \
+    {                                      \
+        name, NANOARROW_TYPE_STRING, false \
+    }
+#define TEXT_OR_NULL(name)                \
+    {                                     \
+        name, NANOARROW_TYPE_STRING, true \
+    }
+#define INT(name)                         \
+    {                                     \
+        name, NANOARROW_TYPE_INT32, false \
+    }
+#define INT_OR_NULL(name)                \
+    {                                    \
+        name, NANOARROW_TYPE_INT32, true \
+    }
+#define BOOL(name)                       \
+    {                                    \
+        name, NANOARROW_TYPE_BOOL, false \
+    }
+#define BOOL_OR_NULL(name)              \
+    {                                   \
+        name, NANOARROW_TYPE_BOOL, true \
+    }
+#define BYTE(name)                        \
+    {                                     \
+        name, NANOARROW_TYPE_UINT8, false \
+    }
 
 static const lk_row_column shapes[][COLUMNS_MAX] = {
     [LK_DISCOVER_CATALOGS] = {TEXT("catalog_name")},
@@ -24,13 +45,13 @@ static const lk_row_column shapes[][COLUMNS_MAX] = {
     [LK_DISCOVER_TABLE_TYPES] = {TEXT("table_type")},
     [LK_DISCOVER_TYPE_INFO] = {TEXT("type_name"), INT("data_type"), INT_OR_NULL("column_size"),
         TEXT_OR_NULL("literal_prefix"), TEXT_OR_NULL("literal_suffix"),
-        {"create_params", NANOARROW_TYPE_LIST, true}, INT("nullable"), BOOL("case_sensitive"), INT("searchable"),
-        BOOL_OR_NULL("unsigned_attribute"), BOOL("fixed_prec_scale"), BOOL_OR_NULL("auto_increment"),
-        TEXT_OR_NULL("local_type_name"), INT_OR_NULL("minimum_scale"), INT_OR_NULL("maximum_scale"),
-        INT("sql_data_type"), INT_OR_NULL("datetime_subcode"), INT_OR_NULL("num_prec_radix"),
-        INT_OR_NULL("interval_precision")},
-    [LK_DISCOVER_PRIMARY_KEYS] = {TEXT_OR_NULL("catalog_name"), TEXT_OR_NULL("db_schema_name"), TEXT("table_name"),
-        TEXT("column_name"), TEXT_OR_NULL("key_name"), INT("key_sequence")},
+        {"create_params", NANOARROW_TYPE_LIST, true}, INT("nullable"), BOOL("case_sensitive"),
+        INT("searchable"), BOOL_OR_NULL("unsigned_attribute"), BOOL("fixed_prec_scale"),
+        BOOL_OR_NULL("auto_increment"), TEXT_OR_NULL("local_type_name"), INT_OR_NULL("minimum_scale"),
+        INT_OR_NULL("maximum_scale"), INT("sql_data_type"), INT_OR_NULL("datetime_subcode"),
+        INT_OR_NULL("num_prec_radix"), INT_OR_NULL("interval_precision")},
+    [LK_DISCOVER_PRIMARY_KEYS] = {TEXT_OR_NULL("catalog_name"), TEXT_OR_NULL("db_schema_name"),
+        TEXT("table_name"), TEXT("column_name"), TEXT_OR_NULL("key_name"), INT("key_sequence")},
     [LK_DISCOVER_FOREIGN_KEYS] = {TEXT_OR_NULL("pk_catalog_name"), TEXT_OR_NULL("pk_db_schema_name"),
         TEXT("pk_table_name"), TEXT("pk_column_name"), TEXT_OR_NULL("fk_catalog_name"),
         TEXT_OR_NULL("fk_db_schema_name"), TEXT("fk_table_name"), TEXT("fk_column_name"), INT("key_sequence"),
@@ -94,7 +115,8 @@ static const lk_registration *next_visible(walk *w)
 {
     while (w->at < lk_listing_count(w->listing)) {
         const lk_registration *item = lk_listing_at(w->listing, w->at++);
-        if (lk_principal_may_use(w->who, item->table.ns) && passes(w->filter.schema_pattern, item->table.ns)) {
+        if (lk_principal_may_use(w->who, item->table.ns) &&
+            passes(w->filter.schema_pattern, item->table.ns)) {
             return item;
         }
     }
@@ -104,7 +126,7 @@ static const lk_registration *next_visible(walk *w)
 static lk_rc next_schema(void *context, struct ArrowArray *batch, bool *more, lk_err *err)
 {
     (void)err;
-    walk *w = context;
+    walk                  *w = context;
     const lk_registration *item = next_visible(w);
     while (item != NULL && lk_bytes_equal(item->table.ns, w->last_namespace)) {
         item = next_visible(w);
@@ -120,7 +142,7 @@ static lk_rc next_schema(void *context, struct ArrowArray *batch, bool *more, lk
 
 static lk_rc next_table(void *context, struct ArrowArray *batch, bool *more, lk_err *err)
 {
-    walk *w = context;
+    walk                  *w = context;
     const lk_registration *item = next_visible(w);
     while (item != NULL && !passes(w->filter.table_pattern, item->table.name)) {
         item = next_visible(w);
@@ -155,7 +177,8 @@ static lk_bytes keep(lk_arena *arena, lk_bytes text)
     return text.data == NULL ? text : lk_arena_copy(arena, text);
 }
 
-static lk_rc walk_open(lk_query *query, const lk_principal *who, const lk_discover_filter *filter, walk **out, lk_err *err)
+static lk_rc walk_open(
+    lk_query *query, const lk_principal *who, const lk_discover_filter *filter, walk **out, lk_err *err)
 {
     walk *w = calloc(1, sizeof *w);
     LK_ASSERT(w != NULL);
@@ -204,13 +227,15 @@ static lk_batches *one_word(struct ArrowSchema *schema, const char *word)
     return lk_rows_open(schema, (lk_row_source){next_word, free, context}, 1);
 }
 
-lk_rc lk_discover(lk_query *query, const lk_principal *who, lk_discovery what, const lk_discover_filter *filter,
-    lk_batches **out, lk_err *err)
+lk_rc lk_discover(lk_query *query, const lk_principal *who, lk_discovery what,
+    const lk_discover_filter *filter, lk_batches **out, lk_err *err)
 {
     struct ArrowSchema schema = {0};
     lk_discover_schema(what, filter != NULL && filter->include_schema, &schema);
-    bool ours = filter == NULL || filter->catalog.data == NULL || lk_bytes_equal(filter->catalog, LK_LITERAL("lake"));
-    bool walks = ours && (what == LK_DISCOVER_SCHEMAS || (what == LK_DISCOVER_TABLES && wants_tables(filter)));
+    bool ours =
+        filter == NULL || filter->catalog.data == NULL || lk_bytes_equal(filter->catalog, LK_LITERAL("lake"));
+    bool walks =
+        ours && (what == LK_DISCOVER_SCHEMAS || (what == LK_DISCOVER_TABLES && wants_tables(filter)));
     if (what == LK_DISCOVER_CATALOGS || what == LK_DISCOVER_TABLE_TYPES) {
         *out = one_word(&schema, what == LK_DISCOVER_CATALOGS ? "lake" : "TABLE");
         return LK_OK;
@@ -240,7 +265,8 @@ typedef struct type_row {
     int8_t      is_unsigned; /* -1: not a number */
 } type_row;
 
-static const type_row types[] = { /* ascending by code, as the specification asks */
+static const type_row types[] = {
+    /* ascending by code, as the specification asks */
     {"BIT", -7, 1, NULL, NULL, 0, 0, -1},
     {"TINYINT", -6, 3, NULL, NULL, 10, 0, 0},
     {"UTINYINT", -6, 3, NULL, NULL, 10, 0, 1},
@@ -314,7 +340,8 @@ static lk_rc next_type(void *context, struct ArrowArray *batch, bool *more, lk_e
 {
     (void)err;
     type_walk *w = context;
-    while (w->at < sizeof types / sizeof types[0] && w->wanted != INT64_MAX && types[w->at].code != w->wanted) {
+    while (
+        w->at < sizeof types / sizeof types[0] && w->wanted != INT64_MAX && types[w->at].code != w->wanted) {
         w->at++;
     }
     *more = w->at < sizeof types / sizeof types[0];
@@ -327,7 +354,7 @@ static lk_rc next_type(void *context, struct ArrowArray *batch, bool *more, lk_e
 lk_batches *lk_discover_type_info(int64_t data_type)
 {
     struct ArrowSchema schema = {0};
-    type_walk *w = calloc(1, sizeof *w);
+    type_walk         *w = calloc(1, sizeof *w);
     LK_ASSERT(w != NULL);
     w->wanted = data_type;
     lk_discover_schema(LK_DISCOVER_TYPE_INFO, false, &schema);

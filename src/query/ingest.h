@@ -25,8 +25,8 @@ typedef struct lk_ingest {
     lk_table_ref table;
     lk_if_absent if_absent;
     lk_if_exists if_exists;
-    lk_bytes     operation_id; /* UUIDv7 text; empty: one is minted */
-    lk_cancel   *cancel;       /* may be NULL */
+    lk_bytes     operation_id;                      /* UUIDv7 text; empty: one is minted */
+    lk_cancel   *cancel;                            /* may be NULL */
     void (*progress)(void *context, uint64_t rows); /* after every operation; may be NULL */
     void *progress_context;
 } lk_ingest;

@@ -48,7 +48,8 @@ static lk_listing *decode(lk_snapshot *snapshot)
     LK_ASSERT(listing->schemas != NULL);
     for (size_t i = 0; i < listing->count; i++) {
         lk_err unreadable = {0};
-        if (lk_ipc_schema_decode(lk_snapshot_at(snapshot, i)->schema_ipc, &listing->schemas[i], &unreadable) != LK_OK) {
+        if (lk_ipc_schema_decode(
+                lk_snapshot_at(snapshot, i)->schema_ipc, &listing->schemas[i], &unreadable) != LK_OK) {
             listing->schemas[i] = (struct ArrowSchema){0};
         }
     }
@@ -59,7 +60,8 @@ static lk_listing *current(lk_query *query, lk_bytes generation)
 {
     lk_listing *found = NULL;
     lk_mutex_lock(&query->mutex);
-    if (query->listing != NULL && lk_bytes_equal(lk_snapshot_generation(query->listing->snapshot), generation)) {
+    if (query->listing != NULL &&
+        lk_bytes_equal(lk_snapshot_generation(query->listing->snapshot), generation)) {
         found = lk_listing_ref(query->listing);
     }
     lk_mutex_unlock(&query->mutex);
@@ -69,7 +71,7 @@ static lk_listing *current(lk_query *query, lk_bytes generation)
 lk_rc lk_listing_get(lk_query *query, lk_listing **out, lk_err *err)
 {
     lk_snapshot *snapshot = NULL;
-    lk_rc rc = lk_catalog_cache_directory(query->options.cache, &snapshot, err);
+    lk_rc        rc = lk_catalog_cache_directory(query->options.cache, &snapshot, err);
     if (rc != LK_OK) {
         return rc;
     }
@@ -106,8 +108,8 @@ lk_rc lk_listing_list(void *context, lk_arena *arena, const lk_sql_listed **item
 {
     (void)err;
     const lk_listing_view *view = context;
-    lk_sql_listed *out = lk_arena_take(arena, (view->listing->count + 1) * sizeof *out);
-    size_t visible = 0;
+    lk_sql_listed         *out = lk_arena_take(arena, (view->listing->count + 1) * sizeof *out);
+    size_t                 visible = 0;
     for (size_t i = 0; i < view->listing->count; i++) {
         const lk_registration *item = lk_listing_at(view->listing, i);
         if (lk_principal_may_use(view->who, item->table.ns)) {

@@ -26,7 +26,7 @@
 typedef struct lk_query lk_query;
 
 typedef struct lk_query_options { /* all borrowed; outlive the query tier */
-    lk_authority     *authority; /* DDL and appends go here */
+    lk_authority     *authority;  /* DDL and appends go here */
     lk_catalog_cache *cache;
     lk_bind          *bind;
     lk_sql           *sql;
@@ -66,8 +66,8 @@ typedef struct lk_prepared {
 LK_MUST_CHECK lk_rc lk_query_prepare(
     lk_query *query, const lk_principal *who, lk_bytes sql, lk_cancel *cancel, lk_prepared *out, lk_err *err);
 /* Plans a prepared statement. LK_E_INVALID_PREPARED when the handle is not this caller's or expired. */
-LK_MUST_CHECK lk_rc lk_query_plan_prepared(
-    lk_query *query, const lk_principal *who, lk_bytes handle, lk_cancel *cancel, lk_planned *out, lk_err *err);
+LK_MUST_CHECK lk_rc lk_query_plan_prepared(lk_query *query, const lk_principal *who, lk_bytes handle,
+    lk_cancel *cancel, lk_planned *out, lk_err *err);
 
 void lk_planned_deinit(lk_planned *planned);    /* idempotent */
 void lk_prepared_deinit(lk_prepared *prepared); /* idempotent */

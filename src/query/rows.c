@@ -44,13 +44,14 @@ static lk_rc check_limit(rows *self, lk_err *err)
     struct ArrowArray extra = {0};
     must(ArrowArrayInitFromSchema(&extra, &self->base.schema, NULL));
     must(ArrowArrayStartAppending(&extra));
-    bool more = false;
+    bool  more = false;
     lk_rc rc = self->source.next(self->source.context, &extra, &more, err);
     lk_array_release(&extra);
     self->ended = true;
     if (rc == LK_OK && more) {
         rc = lk_fail(err, LK_E_DISCOVERY_ROWS, "more than %llu rows", (unsigned long long)self->rows_max);
-        lk_detail(err, "more than %llu rows match; narrow the schema or table pattern", (unsigned long long)self->rows_max);
+        lk_detail(err, "more than %llu rows match; narrow the schema or table pattern",
+            (unsigned long long)self->rows_max);
     }
     return rc;
 }

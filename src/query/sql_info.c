@@ -21,35 +21,39 @@ typedef struct info {
 } info;
 
 #define KEYWORDS "ANTI,ASOF,PIVOT,POSITIONAL,QUALIFY,SEMI,SUMMARIZE,UNPIVOT"
-#define NUMERIC                                                                                                    \
-    "ABS,ACOS,ASIN,ATAN,ATAN2,CEILING,COS,COT,DEGREES,EXP,FLOOR,LOG,LOG10,MOD,PI,POWER,RADIANS,ROUND,SIGN,SIN,"     \
+#define NUMERIC                                                                                             \
+    "ABS,ACOS,ASIN,ATAN,ATAN2,CEILING,COS,COT,DEGREES,EXP,FLOOR,LOG,LOG10,MOD,PI,POWER,RADIANS,ROUND,SIGN," \
+    "SIN,"                                                                                                  \
     "SQRT,TAN"
-#define STRINGS                                                                                                    \
-    "ASCII,CHR,CONCAT,LEFT,LENGTH,LOWER,LPAD,LTRIM,POSITION,REPEAT,REPLACE,REVERSE,RIGHT,RPAD,RTRIM,SUBSTRING,"    \
+#define STRINGS                                                                                       \
+    "ASCII,CHR,CONCAT,LEFT,LENGTH,LOWER,LPAD,LTRIM,POSITION,REPEAT,REPLACE,REVERSE,RIGHT,RPAD,RTRIM," \
+    "SUBSTRING,"                                                                                      \
     "TRIM,UPPER"
-#define DATES "DATE_DIFF,DATE_PART,DATE_TRUNC,DAYNAME,EXTRACT,HOUR,MINUTE,MONTH,MONTHNAME,SECOND,STRFTIME,WEEK,YEAR"
+#define DATES \
+    "DATE_DIFF,DATE_PART,DATE_TRUNC,DAYNAME,EXTRACT,HOUR,MINUTE,MONTH,MONTHNAME,SECOND,STRFTIME,WEEK,YEAR"
 
-static const info infos[] = { /* ascending by id */
+static const info infos[] = {
+    /* ascending by id */
     {0, KIND_TEXT, "lake", 0},
     {1, KIND_TEXT, LK_VERSION, 0},
-    {2, KIND_TEXT, "1.5.0", 0},       /* Arrow columnar format */
-    {3, KIND_BOOL, NULL, 1},          /* read-only: no SQL text changes anything */
-    {4, KIND_BOOL, NULL, 1},          /* SQL */
-    {5, KIND_BOOL, NULL, 0},          /* Substrait */
-    {8, KIND_INT, NULL, 0},           /* no transactions */
-    {9, KIND_BOOL, NULL, 1},          /* cancel */
-    {10, KIND_BOOL, NULL, 1},         /* bulk ingestion */
-    {11, KIND_BOOL, NULL, 0},         /* in transactions */
-    {100, KIND_INT, NULL, 0},         /* statement timeout: the server's own */
+    {2, KIND_TEXT, "1.5.0", 0}, /* Arrow columnar format */
+    {3, KIND_BOOL, NULL, 1},    /* read-only: no SQL text changes anything */
+    {4, KIND_BOOL, NULL, 1},    /* SQL */
+    {5, KIND_BOOL, NULL, 0},    /* Substrait */
+    {8, KIND_INT, NULL, 0},     /* no transactions */
+    {9, KIND_BOOL, NULL, 1},    /* cancel */
+    {10, KIND_BOOL, NULL, 1},   /* bulk ingestion */
+    {11, KIND_BOOL, NULL, 0},   /* in transactions */
+    {100, KIND_INT, NULL, 0},   /* statement timeout: the server's own */
     {101, KIND_INT, NULL, 0},
-    {500, KIND_BOOL, NULL, 0},        /* DDL of catalogs, schemas, tables: by action, not by SQL */
+    {500, KIND_BOOL, NULL, 0}, /* DDL of catalogs, schemas, tables: by action, not by SQL */
     {501, KIND_BOOL, NULL, 0},
     {502, KIND_BOOL, NULL, 0},
-    {503, KIND_INT, NULL, 1},         /* unquoted identifiers: columns fold */
+    {503, KIND_INT, NULL, 1}, /* unquoted identifiers: columns fold */
     {504, KIND_TEXT, "\"", 0},
     {505, KIND_INT, NULL, 1},
-    {506, KIND_BOOL, NULL, 0},        /* grants decide */
-    {507, KIND_INT, NULL, 3},         /* nulls at the end, both ways */
+    {506, KIND_BOOL, NULL, 0}, /* grants decide */
+    {507, KIND_INT, NULL, 3},  /* nulls at the end, both ways */
     {508, KIND_TEXTS, KEYWORDS, 0},
     {509, KIND_TEXTS, NUMERIC, 0},
     {510, KIND_TEXTS, STRINGS, 0},
@@ -57,20 +61,20 @@ static const info infos[] = { /* ascending by id */
     {512, KIND_TEXTS, DATES, 0},
     {513, KIND_TEXT, "\\", 0},
     {514, KIND_TEXT, "", 0},
-    {515, KIND_BOOL, NULL, 1},        /* column aliases */
-    {516, KIND_BOOL, NULL, 1},        /* null + null is null */
-    {517, KIND_MAP, NULL, 0},         /* CONVERT: none; CAST is SQL */
+    {515, KIND_BOOL, NULL, 1}, /* column aliases */
+    {516, KIND_BOOL, NULL, 1}, /* null + null is null */
+    {517, KIND_MAP, NULL, 0},  /* CONVERT: none; CAST is SQL */
     {518, KIND_BOOL, NULL, 1},
     {519, KIND_BOOL, NULL, 0},
-    {520, KIND_BOOL, NULL, 1},        /* expressions in ORDER BY */
+    {520, KIND_BOOL, NULL, 1}, /* expressions in ORDER BY */
     {521, KIND_BOOL, NULL, 1},
-    {522, KIND_INT, NULL, 3},         /* GROUP BY unrelated, beyond select */
+    {522, KIND_INT, NULL, 3}, /* GROUP BY unrelated, beyond select */
     {523, KIND_BOOL, NULL, 1},
     {524, KIND_BOOL, NULL, 1},
-    {525, KIND_INT, NULL, 7},         /* minimum, core, extended grammar */
-    {526, KIND_INT, NULL, 1},         /* ANSI-92 entry level */
+    {525, KIND_INT, NULL, 7}, /* minimum, core, extended grammar */
+    {526, KIND_INT, NULL, 1}, /* ANSI-92 entry level */
     {527, KIND_BOOL, NULL, 0},
-    {528, KIND_INT, NULL, 4},         /* full outer joins */
+    {528, KIND_INT, NULL, 4}, /* full outer joins */
     {529, KIND_TEXT, "namespace", 0},
     {531, KIND_TEXT, "catalog", 0},
     {532, KIND_BOOL, NULL, 1},
@@ -79,9 +83,9 @@ static const info infos[] = { /* ascending by id */
     {535, KIND_INT, NULL, 0},
     {536, KIND_BOOL, NULL, 0},
     {537, KIND_BOOL, NULL, 0},
-    {538, KIND_INT, NULL, 15},        /* subqueries in comparisons, EXISTS, IN, quantified */
+    {538, KIND_INT, NULL, 15}, /* subqueries in comparisons, EXISTS, IN, quantified */
     {539, KIND_BOOL, NULL, 1},
-    {540, KIND_INT, NULL, 3},         /* UNION, UNION ALL */
+    {540, KIND_INT, NULL, 3}, /* UNION, UNION ALL */
     {541, KIND_BIGINT, NULL, 0},
     {542, KIND_BIGINT, NULL, 0},
     {543, KIND_BIGINT, NULL, LK_SQL_IDENTIFIER_BYTES_MAX},
@@ -151,7 +155,7 @@ static void append_texts(struct ArrowArray *list, const char *text)
 {
     while (text != NULL) {
         const char *comma = strchr(text, ',');
-        size_t size = comma != NULL ? (size_t)(comma - text) : strlen(text);
+        size_t      size = comma != NULL ? (size_t)(comma - text) : strlen(text);
         lk_row_text(list->children[0], (lk_bytes){text, size});
         text = comma != NULL ? comma + 1 : NULL;
     }
@@ -213,7 +217,7 @@ static lk_rc next_info(void *context, struct ArrowArray *batch, bool *more, lk_e
 lk_batches *lk_sql_info_rows(const uint32_t *ids, size_t id_count)
 {
     struct ArrowSchema schema = {0};
-    walk *w = calloc(1, sizeof *w + id_count * sizeof *ids);
+    walk              *w = calloc(1, sizeof *w + id_count * sizeof *ids);
     LK_ASSERT(w != NULL);
     w->id_count = id_count;
     if (id_count > 0) {

@@ -96,7 +96,7 @@ static lk_rc admit(request *r, lk_cancel *cancel, lk_err *err)
 static int compare_tables(const void *left, const void *right)
 {
     const lk_ticket_table *a = left, *b = right;
-    int order = lk_bytes_compare(a->ns, b->ns);
+    int                    order = lk_bytes_compare(a->ns, b->ns);
     order = order != 0 ? order : lk_bytes_compare(a->name, b->name);
     order = order != 0 ? order : lk_bytes_compare(a->incarnation, b->incarnation);
     return order != 0 ? order : (a->version > b->version) - (a->version < b->version);
@@ -108,7 +108,8 @@ static size_t ticket_tables(request *r, lk_ticket_table **out)
     lk_ticket_table *tables = lk_arena_take(&r->arena, (r->table_count + 1) * sizeof *tables);
     for (size_t i = 0; i < r->table_count; i++) {
         const lk_bound_table *b = &r->bound[i];
-        tables[i] = (lk_ticket_table){b->table.ns, b->table.name, b->engine, b->location, b->incarnation, b->version};
+        tables[i] =
+            (lk_ticket_table){b->table.ns, b->table.name, b->engine, b->location, b->incarnation, b->version};
     }
     qsort(tables, r->table_count, sizeof *tables, compare_tables);
     size_t count = 0;
@@ -124,10 +125,11 @@ static size_t ticket_tables(request *r, lk_ticket_table **out)
 static void seal(request *r, lk_bytes sql, lk_buf *out)
 {
     const lk_query_options *o = &r->query->options;
-    lk_ticket_table *tables = NULL;
-    size_t count = ticket_tables(r, &tables);
-    lk_ticket ticket = {.sql = sql, .tables = tables, .table_count = count};
-    lk_ticket_seal(o->keys, LK_AUDIENCE_STATEMENT, r->who, &ticket, o->clock, o->config->ticket_ttl_secs, out);
+    lk_ticket_table        *tables = NULL;
+    size_t                  count = ticket_tables(r, &tables);
+    lk_ticket               ticket = {.sql = sql, .tables = tables, .table_count = count};
+    lk_ticket_seal(
+        o->keys, LK_AUDIENCE_STATEMENT, r->who, &ticket, o->clock, o->config->ticket_ttl_secs, out);
 }
 
 static lk_rc check_parameters(const request *r, lk_err *err)
@@ -137,7 +139,8 @@ static lk_rc check_parameters(const request *r, lk_err *err)
         return LK_OK;
     }
     lk_rc rc = lk_fail(err, LK_E_INVALID_REQUEST, "%zu parameters", count);
-    lk_detail(err, "the statement has %zu parameters, which are not supported; write the values into the text", count);
+    lk_detail(err,
+        "the statement has %zu parameters, which are not supported; write the values into the text", count);
     return rc;
 }
 
@@ -215,7 +218,8 @@ static void result_close(lk_batches *batches)
 
 /* Binds a table of the statement to the ticket's version of it: of several, the last is the highest, which is the
  * current one (an older one is there for time travel). */
-static bool bind_from_ticket(const lk_sql_table *table, const lk_ticket *ticket, bool *used, lk_bound_table *out)
+static bool bind_from_ticket(
+    const lk_sql_table *table, const lk_ticket *ticket, bool *used, lk_bound_table *out)
 {
     bool found = false;
     for (size_t i = 0; i < ticket->table_count; i++) {
@@ -247,7 +251,8 @@ static lk_rc bind_all_from_ticket(request *r, const lk_ticket *ticket, lk_err *e
 
 static void limit_time(lk_query *query, lk_cancel *cancel)
 {
-    uint64_t deadline = lk_clock_monotonic_ms(query->options.clock) + query->options.config->query_execution_timeout_ms;
+    uint64_t deadline =
+        lk_clock_monotonic_ms(query->options.clock) + query->options.config->query_execution_timeout_ms;
     if (cancel != NULL && (cancel->deadline_ms == 0 || cancel->deadline_ms > deadline)) {
         cancel->deadline_ms = deadline;
     }
@@ -256,8 +261,9 @@ static void limit_time(lk_query *query, lk_cancel *cancel)
 static lk_rc prepare_run(request *r, lk_bytes sealed, lk_cancel *cancel, lk_err *err)
 {
     const lk_query_options *o = &r->query->options;
-    lk_ticket ticket = {0};
-    lk_rc rc = lk_ticket_open(o->keys, LK_AUDIENCE_STATEMENT, r->who, sealed, o->clock, &r->arena, &ticket, err);
+    lk_ticket               ticket = {0};
+    lk_rc                   rc =
+        lk_ticket_open(o->keys, LK_AUDIENCE_STATEMENT, r->who, sealed, o->clock, &r->arena, &ticket, err);
     if (rc == LK_OK) {
         rc = parse(r, ticket.sql, err);
         if (rc == LK_E_DENIED) { /* the grant was taken away since */
@@ -273,8 +279,8 @@ static lk_rc prepare_run(request *r, lk_bytes sealed, lk_cancel *cancel, lk_err 
     return rc == LK_OK ? pin(r, err) : rc;
 }
 
-lk_rc lk_query_run(lk_query *query, const lk_principal *who, lk_bytes ticket, lk_cancel *cancel, lk_batches **out,
-    lk_err *err)
+lk_rc lk_query_run(lk_query *query, const lk_principal *who, lk_bytes ticket, lk_cancel *cancel,
+    lk_batches **out, lk_err *err)
 {
     if (ticket.size > query->options.config->query_max_sql_bytes + LK_TICKET_OVERHEAD_BYTES_MAX) {
         return lk_fail(err, LK_E_SQL_TOO_LARGE, "ticket of %zu bytes", ticket.size);
@@ -305,24 +311,25 @@ lk_rc lk_query_prepare(
     lk_query *query, const lk_principal *who, lk_bytes sql, lk_cancel *cancel, lk_prepared *out, lk_err *err)
 {
     const lk_query_options *o = &query->options;
-    request r = {.query = query, .who = who};
+    request                 r = {.query = query, .who = who};
     *out = (lk_prepared){0};
     lk_rc rc = plan(&r, sql, cancel, &out->dataset, err);
     if (rc == LK_OK) {
         lk_ticket ticket = {.sql = sql};
-        lk_ticket_seal(o->keys, LK_AUDIENCE_PREPARED, who, &ticket, o->clock, o->config->prepared_ttl_secs, &out->handle);
+        lk_ticket_seal(o->keys, LK_AUDIENCE_PREPARED, who, &ticket, o->clock, o->config->prepared_ttl_secs,
+            &out->handle);
     }
     request_deinit(&r);
     return rc;
 }
 
-lk_rc lk_query_plan_prepared(
-    lk_query *query, const lk_principal *who, lk_bytes handle, lk_cancel *cancel, lk_planned *out, lk_err *err)
+lk_rc lk_query_plan_prepared(lk_query *query, const lk_principal *who, lk_bytes handle, lk_cancel *cancel,
+    lk_planned *out, lk_err *err)
 {
-    lk_arena arena = {0};
+    lk_arena  arena = {0};
     lk_ticket ticket = {0};
-    lk_rc rc = lk_ticket_open(query->options.keys, LK_AUDIENCE_PREPARED, who, handle, query->options.clock, &arena,
-        &ticket, err);
+    lk_rc     rc = lk_ticket_open(
+            query->options.keys, LK_AUDIENCE_PREPARED, who, handle, query->options.clock, &arena, &ticket, err);
     if (rc == LK_OK) {
         rc = lk_query_plan(query, who, ticket.sql, cancel, out, err);
     } else {
@@ -345,8 +352,8 @@ lk_query *lk_query_open(const lk_query_options *options)
     LK_ASSERT(query != NULL);
     query->forward.ops = &lk_forward_ops;
     query->options = *options;
-    query->admission = lk_admission_open(options->config->query_max_concurrent, options->config->query_max_per_tenant,
-        options->config->query_queue_timeout_ms);
+    query->admission = lk_admission_open(options->config->query_max_concurrent,
+        options->config->query_max_per_tenant, options->config->query_queue_timeout_ms);
     lk_mutex_init(&query->mutex, LK_RANK_QUERY);
     return query;
 }

@@ -13,7 +13,12 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-enum { KEY_ID_SIZE = 16, HEADER_SIZE = 4 + 1 + KEY_ID_SIZE + LK_AEAD_NONCE_SIZE, VERSION = 4, FILE_MAX = 64 * 1024 };
+enum {
+    KEY_ID_SIZE = 16,
+    HEADER_SIZE = 4 + 1 + KEY_ID_SIZE + LK_AEAD_NONCE_SIZE,
+    VERSION = 4,
+    FILE_MAX = 64 * 1024
+};
 
 static const char *const audiences[] = {"lake-query-statement-v1", "lake-query-prepared-v1"};
 enum { AUDIENCES = sizeof audiences / sizeof audiences[0] };
@@ -33,8 +38,8 @@ struct lk_ticket_keys {
 static lk_rc add_key(lk_ticket_keys *keys, lk_bytes secret, lk_err *err)
 {
     if (secret.size < LK_TICKET_SECRET_MIN || secret.size > LK_TICKET_SECRET_MAX) {
-        return lk_fail(err, LK_E_INVALID_CONFIG, "a ticket secret must have %d..%d bytes", LK_TICKET_SECRET_MIN,
-            LK_TICKET_SECRET_MAX);
+        return lk_fail(err, LK_E_INVALID_CONFIG, "a ticket secret must have %d..%d bytes",
+            LK_TICKET_SECRET_MIN, LK_TICKET_SECRET_MAX);
     }
     if (keys->count == LK_TICKET_KEYS_MAX) {
         return lk_fail(err, LK_E_INVALID_CONFIG, "more than %d ticket keys", LK_TICKET_KEYS_MAX);
@@ -64,10 +69,10 @@ static lk_rc check_protected(const char *path, lk_err *err)
 
 static lk_rc load_ring(lk_ticket_keys *keys, const char *path, lk_err *err)
 {
-    lk_arena arena = {0};
-    lk_buf text = {0};
-    lk_bytes active = {0};
-    lk_json_texts verification = {0};
+    lk_arena            arena = {0};
+    lk_buf              text = {0};
+    lk_bytes            active = {0};
+    lk_json_texts       verification = {0};
     const lk_json_field fields[] = {
         {.name = "active", .type = LK_JSON_TEXT, .target = &active},
         {.name = "verification", .type = LK_JSON_TEXTS, .target = &verification, .optional = true},
@@ -174,13 +179,13 @@ static void append_associated(lk_buf *out, const char *header, lk_audience audie
     lk_buf_append_text(out, audiences[audience]);
 }
 
-void lk_ticket_seal(lk_ticket_keys *keys, lk_audience audience, const lk_principal *who, const lk_ticket *ticket,
-    lk_clock *clock, uint64_t ttl_secs, lk_buf *out)
+void lk_ticket_seal(lk_ticket_keys *keys, lk_audience audience, const lk_principal *who,
+    const lk_ticket *ticket, lk_clock *clock, uint64_t ttl_secs, lk_buf *out)
 {
     const key *k = &keys->keys[0];
-    lk_buf plain = {0}, associated = {0};
-    char header[HEADER_SIZE] = {'L', 'Q', 'T', 'K', VERSION};
-    char *nonce = header + 5 + KEY_ID_SIZE;
+    lk_buf     plain = {0}, associated = {0};
+    char       header[HEADER_SIZE] = {'L', 'Q', 'T', 'K', VERSION};
+    char      *nonce = header + 5 + KEY_ID_SIZE;
 
     LK_ASSERT(ticket->table_count <= LK_STATEMENT_TABLES_MAX);
     memcpy(header + 5, k->id, KEY_ID_SIZE);
@@ -188,7 +193,8 @@ void lk_ticket_seal(lk_ticket_keys *keys, lk_audience audience, const lk_princip
     encode(who, ticket, lk_clock_wall_ms(clock) / 1000, ttl_secs, &plain);
     append_associated(&associated, header, audience);
     lk_buf_append(out, header, HEADER_SIZE);
-    lk_aead_seal(k->seal[audience], (const uint8_t *)nonce, lk_buf_view(&associated), lk_buf_view(&plain), out);
+    lk_aead_seal(
+        k->seal[audience], (const uint8_t *)nonce, lk_buf_view(&associated), lk_buf_view(&plain), out);
     lk_buf_deinit(&plain);
     lk_buf_deinit(&associated);
 }
@@ -211,12 +217,18 @@ static const char *get(cursor *c, size_t size)
     return at;
 }
 
-static uint64_t get_u64(cursor *c) { return lk_load_u64(get(c, 8)); }
-static uint32_t get_u32(cursor *c) { return lk_load_u32(get(c, 4)); }
+static uint64_t get_u64(cursor *c)
+{
+    return lk_load_u64(get(c, 8));
+}
+static uint32_t get_u32(cursor *c)
+{
+    return lk_load_u32(get(c, 4));
+}
 
 static lk_bytes get_text(cursor *c)
 {
-    uint32_t size = get_u32(c);
+    uint32_t    size = get_u32(c);
     const char *at = get(c, size);
     return c->ok ? (lk_bytes){at, size} : (lk_bytes){0};
 }
@@ -258,9 +270,10 @@ static bool decode(lk_bytes plain, const lk_principal *who, uint64_t now, lk_are
     out->expires_at_secs = get_u64(&c);
     lk_bytes principal = get_text(&c), tenant = get_text(&c);
     out->sql = get_text(&c);
-    return c.ok && lk_equal_constant_time(principal, who->id) && lk_equal_constant_time(tenant, who->tenant) &&
-           out->issued_at_secs <= now + LK_TICKET_SKEW_SECS && out->expires_at_secs > now &&
-           out->expires_at_secs >= out->issued_at_secs && out->sql.size > 0 && decode_tables(&c, arena, out);
+    return c.ok && lk_equal_constant_time(principal, who->id) &&
+           lk_equal_constant_time(tenant, who->tenant) && out->issued_at_secs <= now + LK_TICKET_SKEW_SECS &&
+           out->expires_at_secs > now && out->expires_at_secs >= out->issued_at_secs && out->sql.size > 0 &&
+           decode_tables(&c, arena, out);
 }
 
 static const key *find_key(const lk_ticket_keys *keys, const char *id)
@@ -294,10 +307,10 @@ static bool unseal(lk_ticket_keys *keys, lk_audience audience, lk_bytes sealed, 
 lk_rc lk_ticket_open(lk_ticket_keys *keys, lk_audience audience, const lk_principal *who, lk_bytes sealed,
     lk_clock *clock, lk_arena *arena, lk_ticket *out, lk_err *err)
 {
-    lk_buf plain = {0};
+    lk_buf    plain = {0};
     lk_ticket ticket = {0};
-    bool ok = unseal(keys, audience, sealed, &plain) &&
-              decode(lk_arena_copy(arena, lk_buf_view(&plain)), who, lk_clock_wall_ms(clock) / 1000, arena, &ticket);
+    bool ok = unseal(keys, audience, sealed, &plain) && decode(lk_arena_copy(arena, lk_buf_view(&plain)), who,
+                                                            lk_clock_wall_ms(clock) / 1000, arena, &ticket);
     lk_buf_deinit(&plain);
     if (!ok) {
         lk_rc rc = audience == LK_AUDIENCE_PREPARED ? LK_E_INVALID_PREPARED : LK_E_INVALID_TICKET;

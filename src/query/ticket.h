@@ -38,16 +38,22 @@ typedef struct lk_ticket {
 
 /* More than the names, places and versions of LK_STATEMENT_TABLES_MAX tables and the envelope need. */
 enum { LK_TICKET_OVERHEAD_BYTES_MAX = 327680 };
-enum { LK_TICKET_KEYS_MAX = 4, LK_TICKET_SECRET_MIN = 32, LK_TICKET_SECRET_MAX = 4096, LK_TICKET_SKEW_SECS = 30 };
+enum {
+    LK_TICKET_KEYS_MAX = 4,
+    LK_TICKET_SECRET_MIN = 32,
+    LK_TICKET_SECRET_MAX = 4096,
+    LK_TICKET_SKEW_SECS = 30
+};
 
 /* path: JSON {"active":"...","verification":["..."]}, mode 0600, at most 64 KiB, secrets of 32..4096 bytes, at
  * most one active and three verification keys. NULL: one random key, good for this process only. */
-LK_MUST_CHECK lk_rc lk_ticket_keys_open(lk_ticket_keys **out, const char *path, lk_random *random, lk_err *err);
+LK_MUST_CHECK lk_rc lk_ticket_keys_open(
+    lk_ticket_keys **out, const char *path, lk_random *random, lk_err *err);
 void lk_ticket_keys_close(lk_ticket_keys *keys); /* wipes; accepts NULL */
 
 /* Appends the sealed ticket to out. */
-void lk_ticket_seal(lk_ticket_keys *keys, lk_audience audience, const lk_principal *who, const lk_ticket *ticket,
-    lk_clock *clock, uint64_t ttl_secs, lk_buf *out);
+void lk_ticket_seal(lk_ticket_keys *keys, lk_audience audience, const lk_principal *who,
+    const lk_ticket *ticket, lk_clock *clock, uint64_t ttl_secs, lk_buf *out);
 
 /* Opens for this caller; texts live in the arena. */
 LK_MUST_CHECK lk_rc lk_ticket_open(lk_ticket_keys *keys, lk_audience audience, const lk_principal *who,

@@ -30,10 +30,10 @@ static void close_endpoint(result *self)
 
 static lk_rc open_endpoint(result *self, lk_err *err)
 {
-    const lk_grpc_rpc_options options = {.cancel = self->cancel};
+    const lk_grpc_rpc_options      options = {.cancel = self->cancel};
     const lk_flight_reader_options reader_options = {.decode_dictionaries = true};
-    lk_buf request = {0};
-    bool present = false;
+    lk_buf                         request = {0};
+    bool                           present = false;
     lk_flight_ticket_write(&self->info.endpoints[self->endpoint++].ticket, &request);
     lk_rc rc = lk_grpc_rpc_open(&self->rpc, self->channel, LK_FLIGHT_METHOD("DoGet"), &options, err);
     if (rc == LK_OK) {
@@ -43,7 +43,8 @@ static lk_rc open_endpoint(result *self, lk_err *err)
         rc = lk_grpc_rpc_writes_done(self->rpc, err);
     }
     if (rc == LK_OK) {
-        rc = lk_flight_reader_open(&self->reader, lk_flight_of_rpc(self->rpc), &reader_options, &present, err);
+        rc =
+            lk_flight_reader_open(&self->reader, lk_flight_of_rpc(self->rpc), &reader_options, &present, err);
     }
     if (rc == LK_OK && !present) {
         rc = lk_fail(err, LK_E_INVALID_IPC, "the server sent no schema");
@@ -87,14 +88,14 @@ static void result_close(lk_batches *batches)
 static lk_rc plan(result *self, lk_bytes sql, lk_err *err)
 {
     const lk_grpc_rpc_options options = {.cancel = self->cancel};
-    lk_sql_command command = {.kind = LK_SQL_STATEMENT_QUERY, .statement = {.query = sql}};
-    lk_buf any = {0}, request = {0};
-    lk_bytes reply = {0};
+    lk_sql_command            command = {.kind = LK_SQL_STATEMENT_QUERY, .statement = {.query = sql}};
+    lk_buf                    any = {0}, request = {0};
+    lk_bytes                  reply = {0};
     lk_sql_command_write(&command, &any);
     lk_flight_descriptor descriptor = {.type = LK_FLIGHT_DESCRIPTOR_CMD, .cmd = lk_buf_view(&any)};
     lk_flight_descriptor_write(&descriptor, &request);
-    lk_rc rc = lk_grpc_unary(
-        self->channel, LK_FLIGHT_METHOD("GetFlightInfo"), &options, lk_buf_view(&request), &self->arena, &reply, err);
+    lk_rc rc = lk_grpc_unary(self->channel, LK_FLIGHT_METHOD("GetFlightInfo"), &options,
+        lk_buf_view(&request), &self->arena, &reply, err);
     if (rc == LK_OK) {
         rc = lk_flight_info_read(reply, &self->arena, &self->info, err);
     }
@@ -106,7 +107,8 @@ static lk_rc plan(result *self, lk_bytes sql, lk_err *err)
     return rc;
 }
 
-lk_rc lk_client_query(lk_grpc_channel *channel, lk_bytes sql, lk_cancel *cancel, lk_batches **out, lk_err *err)
+lk_rc lk_client_query(
+    lk_grpc_channel *channel, lk_bytes sql, lk_cancel *cancel, lk_batches **out, lk_err *err)
 {
     result *self = calloc(1, sizeof *self);
     LK_ASSERT(self != NULL);
