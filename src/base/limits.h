@@ -101,6 +101,9 @@ _Static_assert(LK_CATALOG_FRESH_MS < LK_CATALOG_STALE_MS, "stale begins after fr
 
 /* Open datasets an engine keeps for the next append or reader. */
 #define LK_ENGINE_OPEN_MAX 512
+/* Threads that sync the files of commits side by side (they only wait), and how many files may await one. */
+#define LK_ENGINE_SYNC_THREADS 8
+#define LK_ENGINE_SYNC_QUEUE 64
 
 /* A pipe keeps a write of this size in one piece (PIPE_BUF), so lines of several threads do not mix. */
 #define LK_LOG_LINE_BYTES_MAX 4096

@@ -1,6 +1,7 @@
 /* lance_engine.c - see lance_engine.h. */
 #include "engine/lance_engine.h"
 
+#include "base/limits.h"
 #include "base/log.h"
 #include "engine/commit.h"
 #include "engine/history.h"
@@ -19,6 +20,7 @@ typedef struct lance_engine {
     lk_engine               base;
     lk_lance_engine_options options;
     lk_open_tables         *tables;
+    lk_pool                *syncers; /* of local files; NULL for an engine that does not write them */
 } lance_engine;
 
 typedef struct lance_snapshot {
@@ -36,7 +38,7 @@ static lk_rc open_store(lance_engine *engine, lk_bytes root, lk_store **out, lk_
     }
     /* Nothing of ours is referenced before the committer's sync, so every file may wait for it. */
     return engine->options.volatile_files ? lk_local_store_open(out, root, false, err)
-                                          : lk_local_store_open_late(out, root, err);
+                                          : lk_local_store_open_late(out, root, engine->syncers, err);
 }
 
 static lk_rc open_files(lance_engine *engine, lk_bytes location, lk_table_files **out, lk_err *err)
@@ -409,6 +411,7 @@ static void close_engine(lk_engine *base)
 {
     lance_engine *engine = (lance_engine *)base;
     lk_open_tables_free(engine->tables);
+    lk_pool_close(engine->syncers);
     free(engine);
 }
 
@@ -423,12 +426,18 @@ static const struct lk_engine_ops ops = {.create = create,
 
 lk_rc lk_lance_engine_open(lk_engine **out, const lk_lance_engine_options *options, lk_err *err)
 {
-    (void)err;
     lance_engine *engine = calloc(1, sizeof *engine);
     LK_ASSERT(engine != NULL);
     engine->base = (lk_engine){.ops = &ops, .kind = LK_LITERAL("lance")};
     engine->options = *options;
     engine->tables = lk_open_tables_new();
+    if (options->kv != NULL && options->opener == NULL && !options->volatile_files) {
+        lk_rc rc = lk_pool_open(&engine->syncers, "sync", LK_ENGINE_SYNC_THREADS, LK_ENGINE_SYNC_QUEUE, err);
+        if (rc != LK_OK) {
+            close_engine(&engine->base);
+            return rc;
+        }
+    }
     *out = &engine->base;
     return LK_OK;
 }

@@ -4,14 +4,13 @@
 #include "base/file.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
-void lk_late_init(lk_late *late)
+void lk_late_init(lk_late *late, lk_pool *pool)
 {
-    *late = (lk_late){0};
+    *late = (lk_late){.pool = pool};
     lk_mutex_init(&late->mutex, LK_RANK_IO);
     lk_cond_init(&late->done);
 }
@@ -44,35 +43,87 @@ bool lk_late_add(lk_late *late, int fd, char *directory)
     return room;
 }
 
-/* Starts the writing of all first, so that the journal's next turn, which the first sync waits for, takes
- * every file with it. */
-static lk_rc sync_files(const lk_late_file *files, size_t count, lk_err *err)
+/* -- one turn: every file and every distinct directory is a job ---------------------------------------------- */
+typedef struct turn {
+    lk_rc (*directory)(void *context, const char *path, lk_err *err);
+    void    *context;
+    lk_mutex mutex;
+    lk_cond  ended;
+    size_t   running; /* guarded by mutex */
+    lk_err   failure; /* the first one; guarded by mutex */
+} turn;
+
+typedef struct job {
+    turn       *turn;
+    int         fd;        /* -1: the directory */
+    const char *directory;
+} job;
+
+static void run_job(void *context)
 {
-    for (size_t i = 0; count > 1 && i < count; i++) {
-        if (files[i].fd >= 0) {
-            (void)sync_file_range(files[i].fd, 0, 0, SYNC_FILE_RANGE_WRITE); /* only a hint */
-        }
+    const job *j = context;
+    turn *t = j->turn;
+    lk_err err = {0};
+    lk_rc rc = LK_OK;
+    if (j->fd < 0) {
+        rc = t->directory(t->context, j->directory, &err);
+    } else if (fdatasync(j->fd) != 0) {
+        rc = lk_fail_errno(&err, errno, "sync", j->directory);
     }
-    for (size_t i = 0; i < count; i++) {
-        if (files[i].fd >= 0 && fdatasync(files[i].fd) != 0) {
-            return lk_fail_errno(err, errno, "sync", files[i].directory);
-        }
+    lk_mutex_lock(&t->mutex);
+    if (rc != LK_OK && t->failure.rc == LK_OK) {
+        t->failure = err;
     }
-    return LK_OK;
+    if (--t->running == 0) {
+        lk_cond_signal(&t->ended);
+    }
+    lk_mutex_unlock(&t->mutex);
 }
 
-static lk_rc sync_directories(const lk_late_file *files, size_t count,
-    lk_rc (*directory)(void *context, const char *path, lk_err *err), void *context, lk_err *err)
+static size_t list_jobs(turn *t, const lk_late_file *files, size_t count, job *jobs)
 {
-    lk_rc rc = LK_OK;
-    for (size_t i = 0; rc == LK_OK && i < count; i++) {
+    size_t listed = 0;
+    for (size_t i = 0; i < count; i++) {
         size_t first = 0;
         while (strcmp(files[first].directory, files[i].directory) != 0) {
             first++;
         }
-        rc = first == i ? directory(context, files[i].directory, err) : LK_OK;
+        if (files[i].fd >= 0) {
+            jobs[listed++] = (job){t, files[i].fd, files[i].directory};
+        }
+        if (first == i) {
+            jobs[listed++] = (job){t, -1, files[i].directory};
+        }
     }
-    return rc;
+    return listed;
+}
+
+/* The last job runs here; so do those that the pool has no room for. */
+static lk_rc run_turn(lk_pool *pool, turn *t, const lk_late_file *files, size_t count, lk_err *err)
+{
+    job jobs[2 * LK_LATE_FILES_MAX];
+    size_t listed = list_jobs(t, files, count, jobs);
+    t->running = listed;
+    lk_mutex_init(&t->mutex, LK_RANK_IO);
+    lk_cond_init(&t->ended);
+    for (size_t i = 0; i < listed; i++) {
+        lk_err full = {0};
+        bool mine = pool == NULL || i + 1 == listed;
+        if (mine || lk_pool_submit(pool, run_job, &jobs[i], &full) != LK_OK) {
+            run_job(&jobs[i]);
+        }
+    }
+    lk_mutex_lock(&t->mutex);
+    while (t->running > 0) {
+        lk_cond_wait(&t->ended, &t->mutex);
+    }
+    lk_mutex_unlock(&t->mutex);
+    lk_cond_deinit(&t->ended);
+    lk_mutex_deinit(&t->mutex);
+    if (t->failure.rc != LK_OK) {
+        *err = t->failure;
+    }
+    return t->failure.rc;
 }
 
 lk_rc lk_late_sync(
@@ -89,8 +140,8 @@ lk_rc lk_late_sync(
     late->syncing = true;
     lk_mutex_unlock(&late->mutex);
 
-    lk_rc rc = sync_files(files, count, err);
-    rc = rc == LK_OK ? sync_directories(files, count, directory, context, err) : rc;
+    turn t = {.directory = directory, .context = context};
+    lk_rc rc = run_turn(late->pool, &t, files, count, err);
     let_go(files, count);
 
     lk_mutex_lock(&late->mutex);

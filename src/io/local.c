@@ -653,16 +653,18 @@ lk_rc lk_local_store_open(lk_store **out, lk_bytes root, bool durable, lk_err *e
     self->durable = durable;
     self->base = (lk_store){&local_ops, lk_buf_view(&copy)};
     lk_mutex_init(&self->mutex, LK_RANK_IO);
-    lk_late_init(&self->late);
+    lk_late_init(&self->late, NULL);
     *out = &self->base;
     return LK_OK;
 }
 
-lk_rc lk_local_store_open_late(lk_store **out, lk_bytes root, lk_err *err)
+lk_rc lk_local_store_open_late(lk_store **out, lk_bytes root, lk_pool *pool, lk_err *err)
 {
     lk_rc rc = lk_local_store_open(out, root, true, err);
     if (rc == LK_OK) {
-        ((struct local_store *)*out)->puts_off = true;
+        struct local_store *self = (struct local_store *)*out;
+        self->puts_off = true;
+        self->late.pool = pool;
     }
     return rc;
 }
