@@ -170,7 +170,7 @@ static bool read_value(
     if (lk_type_is_float(type.id)) {
         return read_float(&type, value, out);
     }
-    if (lk_type_is_bytes(type.id)) {
+    if (lk_type_is_bytes(type.id) || type.id == LK_TYPE_FIXED_BINARY) {
         return read_bytes(t, &type, value, out);
     }
     if (type.id == LK_TYPE_DECIMAL128) {

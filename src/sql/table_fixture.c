@@ -525,7 +525,7 @@ static void format_value(
     } else if (type.id == LK_TYPE_UTF8 || type.id == LK_TYPE_LARGE_UTF8) {
         struct ArrowStringView text = ArrowArrayViewGetStringUnsafe(view, row);
         lk_buf_append(out, text.data, (size_t)text.size_bytes);
-    } else if (lk_type_is_bytes(type.id)) {
+    } else if (lk_type_is_bytes(type.id) || type.id == LK_TYPE_FIXED_BINARY) {
         format_bytes(out, ArrowArrayViewGetBytesUnsafe(view, row));
     } else if (lk_type_is_decimal(type.id)) {
         struct ArrowDecimal decimal;
