@@ -32,7 +32,8 @@ SANITIZER = {
     "ASAN_OPTIONS": "detect_leaks=1:abort_on_error=1:detect_stack_use_after_return=1",
     "UBSAN_OPTIONS": "print_stacktrace=1",
     "LSAN_OPTIONS": f"suppressions={ROOT}/tools/lsan.supp:print_suppressions=0",
-    "TSAN_OPTIONS": f"suppressions={ROOT}/tools/tsan.supp:halt_on_error=1:second_deadlock_stack=1",
+    "TSAN_OPTIONS": f"suppressions={ROOT}/tools/tsan.supp:halt_on_error=1:second_deadlock_stack=1"
+                    ":ignore_noninstrumented_modules=1",
 }
 
 

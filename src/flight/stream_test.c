@@ -1,4 +1,6 @@
-/* stream_test.c - batches over a loopback call, both ways; pyarrow's bytes are tests/e2e's business. */
+/*
+ * stream_test.c - batches over a loopback call, both ways; pyarrow's bytes are tests/e2e's business. (LK_TSAN)
+ */
 #include "flight/stream.h"
 
 #include "arrow/digest.h"
@@ -101,13 +103,29 @@ typedef struct plan { /* what the next Get sends, and what the next Put told */
     uint64_t                 put_rows;
     char                     digest[LK_SHA256_HEX_SIZE + 1];
     char                     command[64];
-    atomic_int               done;
+    atomic_int               done, set; /* the others are set before `set` and read after `done` */
 } plan;
 
 static plan the_plan;
 
+/* The test and the handler of its call see each other's writes; the network is no synchronisation in C. */
+static void set_plan(void)
+{
+    atomic_store(&the_plan.done, 0);
+    atomic_store(&the_plan.set, 1);
+}
+
+static void wait_plan(void)
+{
+    for (int i = 0; i < 1000 && atomic_load(&the_plan.done) == 0; i++) {
+        lk_clock_sleep_ms(lk_clock_real(), 2);
+    }
+    assert_int_equal(atomic_load(&the_plan.done), 1);
+}
+
 static lk_rc get(lk_grpc_call *call, void *context, lk_err *err)
 {
+    LK_ASSERT(atomic_load(&the_plan.set) == 1);
     lk_bytes request;
     source   rows = source_of(the_plan.batches, the_plan.rows);
     rows.fail_after = the_plan.fail_after;
@@ -138,6 +156,7 @@ static lk_rc read_rows(lk_flight_reader *reader, lk_err *err)
 
 static lk_rc put(lk_grpc_call *call, void *context, lk_err *err)
 {
+    LK_ASSERT(atomic_load(&the_plan.set) == 1);
     lk_flight_reader *reader = NULL;
     bool              present = false;
     lk_rc rc = lk_flight_reader_open(&reader, lk_flight_of_call(call), &the_plan.read, &present, err);
@@ -219,6 +238,7 @@ static lk_rc fetch(counts *c)
     bool                     present = false;
     lk_flight_reader_options options = {0};
     *c = (counts){.ordered = true};
+    set_plan();
     assert_int_equal(lk_grpc_rpc_open(&rpc, channel, LK_FLIGHT_METHOD("DoGet"), NULL, &err), LK_OK);
     assert_int_equal(lk_grpc_rpc_write_bytes(rpc, LK_LITERAL(""), &err), LK_OK);
     assert_int_equal(lk_grpc_rpc_writes_done(rpc, &err), LK_OK);
@@ -236,6 +256,7 @@ static lk_rc fetch(counts *c)
     lk_batches_close(batches);
     lk_flight_reader_close(reader);
     lk_grpc_rpc_close(rpc);
+    wait_plan();
     return rc;
 }
 
@@ -286,6 +307,7 @@ static void the_first_batch_does_not_wait_for_the_second(void **state)
     the_plan.batches = 2;
     the_plan.rows = 1;
     the_plan.delay_ms = 600;
+    set_plan();
     assert_int_equal(lk_grpc_rpc_open(&rpc, channel, LK_FLIGHT_METHOD("DoGet"), NULL, &err), LK_OK);
     assert_int_equal(lk_grpc_rpc_write_bytes(rpc, LK_LITERAL(""), &err), LK_OK);
     assert_int_equal(lk_grpc_rpc_writes_done(rpc, &err), LK_OK);
@@ -332,6 +354,7 @@ static void a_reader_that_goes_away_stops_a_long_stream(void **state)
     bool            found = false;
     the_plan.batches = 1000000;
     the_plan.rows = 2048;
+    set_plan();
     assert_int_equal(lk_grpc_rpc_open(&rpc, channel, LK_FLIGHT_METHOD("DoGet"), NULL, &err), LK_OK);
     assert_int_equal(lk_grpc_rpc_write_bytes(rpc, LK_LITERAL(""), &err), LK_OK);
     assert_int_equal(lk_grpc_rpc_writes_done(rpc, &err), LK_OK);
@@ -340,10 +363,7 @@ static void a_reader_that_goes_away_stops_a_long_stream(void **state)
         lk_grpc_message_release(&message);
     }
     lk_grpc_rpc_close(rpc);
-    for (int i = 0; i < 500 && atomic_load(&the_plan.done) == 0; i++) {
-        lk_clock_sleep_ms(lk_clock_real(), 2);
-    }
-    assert_int_equal(atomic_load(&the_plan.done), 1);
+    wait_plan();
 }
 
 /* Puts batches with a descriptor; returns what the server said. */
@@ -353,12 +373,14 @@ static lk_rc send(int batches, int64_t rows, bool keep)
     source                 data = source_of(batches, rows);
     lk_flight_descriptor   descriptor = {.type = LK_FLIGHT_DESCRIPTOR_CMD, .cmd = LK_LITERAL("command")};
     lk_flight_send_options options = {.descriptor = &descriptor, .keep_batches = keep};
+    set_plan();
     assert_int_equal(lk_grpc_rpc_open(&rpc, channel, LK_FLIGHT_METHOD("DoPut"), NULL, &err), LK_OK);
     lk_rc rc = lk_flight_send(lk_flight_of_rpc(rpc), &data.base, &options, NULL, &err);
     rc = rc == LK_OK ? lk_grpc_rpc_writes_done(rpc, &err) : rc;
     rc = rc == LK_OK ? lk_grpc_rpc_finish(rpc, &err) : rc;
     lk_grpc_rpc_close(rpc);
     lk_schema_release(&data.base.schema);
+    wait_plan();
     return rc;
 }
 
@@ -413,7 +435,7 @@ static lk_rc send_raw(const lk_flight_data_head *head, lk_bytes body)
     lk_err       ignored = {0};
     lk_flight_data_head_write(head, &bytes);
     lk_buf_append_bytes(&bytes, body);
-    atomic_store(&the_plan.done, 0);
+    set_plan();
     assert_int_equal(lk_grpc_rpc_open(&rpc, channel, LK_FLIGHT_METHOD("DoPut"), NULL, &err), LK_OK);
     if (lk_grpc_rpc_write_bytes(rpc, lk_buf_view(&bytes), &ignored) == LK_OK) {
         (void)(lk_grpc_rpc_writes_done(rpc, &ignored) == LK_OK);
@@ -421,6 +443,7 @@ static lk_rc send_raw(const lk_flight_data_head *head, lk_bytes body)
     (void)(lk_grpc_rpc_finish(rpc, &ignored) == LK_OK);
     lk_grpc_rpc_close(rpc);
     lk_buf_deinit(&bytes);
+    wait_plan();
     return the_plan.put_rc;
 }
 

@@ -61,6 +61,7 @@ static void unref(lk_grpc_call *call)
 static void start(lk_grpc_call *call, const grpc_op *ops, size_t count, lk_grpc_event *event)
 {
     atomic_fetch_add_explicit(&call->refs, 1, memory_order_relaxed);
+    lk_grpc_event_arm(event);
     grpc_call_error error = grpc_call_start_batch(call->call, ops, count, event, NULL);
     LK_ASSERT(error == GRPC_CALL_OK); /* anything else is a misuse of ours */
 }
@@ -135,23 +136,31 @@ static void accepted_done(lk_grpc_call *call, bool ok)
     }
 }
 
+/* `armed` stays as calloc left it. */
+static void init_event(lk_grpc_event *event, void (*done)(lk_grpc_call *call, bool ok), lk_grpc_call *call)
+{
+    event->done = done;
+    event->call = call;
+}
+
 void lk_grpc_call_request_next(lk_grpc_server *server, grpc_completion_queue *queue)
 {
     lk_grpc_call *call = calloc(1, sizeof *call);
     LK_ASSERT(call != NULL);
     call->server = server;
     call->queue = queue;
-    call->accepted = (lk_grpc_event){accepted_done, call};
-    call->received = (lk_grpc_event){received_done, call};
-    call->sent = (lk_grpc_event){sent_done, call};
-    call->closed = (lk_grpc_event){closed_done, call};
-    call->finished = (lk_grpc_event){finished_done, call};
+    init_event(&call->accepted, accepted_done, call);
+    init_event(&call->received, received_done, call);
+    init_event(&call->sent, sent_done, call);
+    init_event(&call->closed, closed_done, call);
+    init_event(&call->finished, finished_done, call);
     atomic_init(&call->refs, 1);
     lk_mutex_init(&call->mutex, LK_RANK_CALL);
     lk_cond_init(&call->changed);
     grpc_call_details_init(&call->details);
     grpc_metadata_array_init(&call->metadata);
     lk_grpc_server_count(server, 1);
+    lk_grpc_event_arm(&call->accepted);
     grpc_call_error error = grpc_server_request_call(lk_grpc_server_handle(server), &call->call,
         &call->details, &call->metadata, queue, queue, &call->accepted);
     if (error != GRPC_CALL_OK) { /* shut down meanwhile */

@@ -15,10 +15,22 @@
 
 enum { LK_GRPC_EXTRA_HEADERS_MAX = 16 };
 
+/* What an operation is known by while the library has it. It is armed by the thread that starts the operation and
+ * disarmed by the one that hears of its end, which thereby sees all that the first had done. */
 typedef struct lk_grpc_event {
     void (*done)(lk_grpc_call *call, bool ok); /* on the completion-queue thread */
     lk_grpc_call *call;
+    atomic_bool   armed;
 } lk_grpc_event;
+
+static inline void lk_grpc_event_arm(lk_grpc_event *event)
+{
+    atomic_store_explicit(&event->armed, true, memory_order_release);
+}
+static inline void lk_grpc_event_disarm(lk_grpc_event *event)
+{
+    LK_ASSERT(atomic_exchange_explicit(&event->armed, false, memory_order_acquire));
+}
 
 typedef struct lk_grpc_headers {
     grpc_metadata items[LK_GRPC_EXTRA_HEADERS_MAX];

@@ -145,6 +145,7 @@ static void pump(void *context)
             return;
         }
         lk_grpc_event *ours = event.tag;
+        lk_grpc_event_disarm(ours);
         if (ours == &args.server->stopped_event) {
             stopped_done(args.server);
         } else {
@@ -300,6 +301,7 @@ lk_rc lk_grpc_address_is_loopback(const char *address, bool *loopback, lk_err *e
 static void begin_stop(lk_grpc_server *server)
 {
     if (!atomic_exchange(&server->draining, true)) {
+        lk_grpc_event_arm(&server->stopped_event);
         grpc_server_shutdown_and_notify(server->handle, server->queues[0], &server->stopped_event);
     }
 }

@@ -1,4 +1,4 @@
-/* grpc_test.c - a real server and real clients over loopback. */
+/* grpc_test.c - a real server and real clients over loopback. (LK_TSAN) */
 #include "base/clock.h"
 #include "base/limits.h"
 #include "net/address.h"
