@@ -29,12 +29,13 @@ static lk_bytes copy(lk_arena *arena, const char *text)
     return lk_arena_copy(arena, lk_bytes_of(text));
 }
 
-static const lk_bytes *texts(lk_arena *arena, const json_t *array, size_t *count)
+const lk_bytes *lk_tree_texts(lk_arena *arena, const json_t *array, size_t *count)
 {
     *count = json_array_size(array);
     lk_bytes *out = lk_arena_take(arena, (*count + 1) * sizeof *out);
     for (size_t i = 0; i < *count; i++) {
-        out[i] = copy(arena, json_string_value(json_array_get(array, i)));
+        const json_t *text = json_array_get(array, i);
+        out[i] = lk_arena_copy(arena, (lk_bytes){json_string_value(text), json_string_length(text)});
     }
     return out;
 }
@@ -67,7 +68,7 @@ static const lk_origin_from *from_of(lk_arena *arena, const json_t *ref, const n
     lk_origin_from *out = lk_arena_take(arena, sizeof *out);
     const char     *name = lk_tree_text(ref, "table_name");
     out->alias = copy(arena, lk_tree_text(ref, "alias"));
-    out->columns = texts(arena, json_object_get(ref, "column_name_alias"), &out->column_count);
+    out->columns = lk_tree_texts(arena, json_object_get(ref, "column_name_alias"), &out->column_count);
     out->kind = LK_ORIGIN_OPAQUE;
     if (is(ref, "type", "JOIN")) {
         join_of(arena, ref, ctes, out);
@@ -93,10 +94,20 @@ static const lk_origin_from *from_of(lk_arena *arena, const json_t *ref, const n
     return out;
 }
 
+/* A star whose columns are the sources' own, but for names left out. */
+static bool is_plain_star(const json_t *e)
+{
+    static const char *const others[] = {"replace_list", "qualified_exclude_list", "rename_list", "expr"};
+    bool                     plain = !json_is_true(json_object_get(e, "columns"));
+    for (size_t i = 0; i < sizeof others / sizeof others[0]; i++) {
+        const json_t *other = json_object_get(e, others[i]);
+        plain = plain && !json_is_object(other) && json_array_size(other) == 0;
+    }
+    return plain;
+}
+
 static void item_of(lk_arena *arena, const json_t *e, lk_origin_item *out)
 {
-    static const char *const others[] = {
-        "exclude_list", "replace_list", "qualified_exclude_list", "rename_list", "expr"};
     const json_t *path = json_object_get(e, "column_names");
     size_t        count = json_array_size(path);
     out->kind = LK_ORIGIN_OTHER;
@@ -106,15 +117,9 @@ static void item_of(lk_arena *arena, const json_t *e, lk_origin_item *out)
         out->qualifier = count == 2 ? copy(arena, json_string_value(json_array_get(path, 0))) : (lk_bytes){0};
         out->column = copy(arena, json_string_value(json_array_get(path, count - 1)));
     } else if (is(e, "class", "STAR")) {
-        bool plain = !json_is_true(json_object_get(e, "columns"));
-        for (size_t i = 0; i < sizeof others / sizeof others[0]; i++) {
-            const json_t *other = json_object_get(e, others[i]);
-            plain = plain && (other == NULL || json_is_null(other) || json_array_size(other) == 0) &&
-                    !json_is_object(other);
-        }
-        out->kind = plain ? LK_ORIGIN_STAR : LK_ORIGIN_OTHER;
+        out->kind = is_plain_star(e) ? LK_ORIGIN_STAR : LK_ORIGIN_STARS;
         out->qualifier = copy(arena, lk_tree_text(e, "relation_name"));
-        out->alias = plain ? (lk_bytes){0} : LK_LITERAL("*"); /* marks a star of unknown width */
+        out->excluded = lk_tree_texts(arena, json_object_get(e, "exclude_list"), &out->excluded_count);
     }
 }
 
@@ -126,7 +131,7 @@ static const names *ctes_of(lk_arena *arena, const json_t *node, const names *ct
         names        *next = lk_arena_take(arena, sizeof *next);
         next->name = lk_arena_text(arena, lk_bytes_of(lk_tree_text(entry, "key")));
         next->select = select_of(arena, json_object_get(value, "query_node"), ctes);
-        next->columns = texts(arena, json_object_get(value, "aliases"), &next->column_count);
+        next->columns = lk_tree_texts(arena, json_object_get(value, "aliases"), &next->column_count);
         next->next = ctes;
         ctes = next;
     }
@@ -183,7 +188,7 @@ static void push(resolver *r, lk_origin_columns *out, lk_origin_column column)
     out->items[out->count++] = column;
 }
 
-static bool same_name(lk_bytes a, lk_bytes b)
+bool lk_same_name(lk_bytes a, lk_bytes b)
 {
     return a.size == b.size && (a.size == 0 || strncasecmp(a.data, b.data, a.size) == 0);
 }
@@ -245,8 +250,8 @@ static lk_origin_column find(const lk_origin_columns *all, const lk_origin_item 
     size_t           count = 0;
     for (size_t i = 0; i < all->count; i++) {
         const lk_origin_column *c = &all->items[i];
-        if (same_name(c->name, item->column) &&
-            (item->qualifier.size == 0 || same_name(c->qualifier, item->qualifier)) && count++ == 0) {
+        if (lk_same_name(c->name, item->column) &&
+            (item->qualifier.size == 0 || lk_same_name(c->qualifier, item->qualifier)) && count++ == 0) {
             found = *c;
         }
     }
@@ -256,34 +261,43 @@ static lk_origin_column find(const lk_origin_columns *all, const lk_origin_item 
     return found;
 }
 
+static void push_star(
+    resolver *r, const lk_origin_columns *all, const lk_origin_item *item, lk_origin_columns *out)
+{
+    for (size_t i = 0; i < all->count; i++) {
+        const lk_origin_column *column = &all->items[i];
+        bool kept = item->qualifier.size == 0 || lk_same_name(column->qualifier, item->qualifier);
+        for (size_t k = 0; kept && k < item->excluded_count; k++) {
+            kept = !lk_same_name(column->name, item->excluded[k]);
+        }
+        if (kept) {
+            push(r, out, *column);
+        }
+    }
+}
+
 static bool resolve_select(resolver *r, const lk_origin_select *select, lk_origin_columns *out)
 {
     lk_origin_columns all = {0};
     bool              known = expand(r, select->from, &all);
+    size_t            start = out->count;
     for (size_t i = 0; i < select->item_count; i++) {
         const lk_origin_item *item = &select->items[i];
-        if (item->kind == LK_ORIGIN_STAR && (!known || all.merged)) {
-            return false;
-        }
-        if (item->kind == LK_ORIGIN_OTHER && item->alias.size == 1 && item->alias.data[0] == '*') {
+        lk_origin_column      column = {.nullable = true};
+        if (item->kind == LK_ORIGIN_STARS || (item->kind == LK_ORIGIN_STAR && (!known || all.merged))) {
             return false;
         }
         if (item->kind == LK_ORIGIN_STAR) {
-            for (size_t k = 0; k < all.count; k++) {
-                if (item->qualifier.size == 0 || same_name(all.items[k].qualifier, item->qualifier)) {
-                    push(r, out, all.items[k]);
-                }
-            }
+            push_star(r, &all, item, out);
             continue;
         }
-        lk_origin_column column = {.nullable = true};
         if (known && item->kind == LK_ORIGIN_COLUMN) {
             column = find(&all, item);
         }
         column.name = item->alias.size > 0 ? item->alias : item->column;
         push(r, out, column);
     }
-    for (size_t i = 0; i < out->count; i++) {
+    for (size_t i = start; i < out->count; i++) {
         out->items[i].nullable = out->items[i].nullable || select->nullable;
     }
     return true;

@@ -287,7 +287,7 @@ static bool is_count_star(const json_t *e)
 static bool read_items(lk_arena *arena, const json_t *list, const char *alias, lk_shape *shape)
 {
     static const char *const others[] = {
-        "exclude_list", "replace_list", "qualified_exclude_list", "rename_list", "columns", "expr", NULL};
+        "replace_list", "qualified_exclude_list", "rename_list", "columns", "expr", NULL};
     size_t         count = json_array_size(list);
     lk_shape_item *items = lk_arena_take(arena, (count + 1) * sizeof *items);
     const json_t  *only = json_array_get(list, 0);
@@ -303,6 +303,8 @@ static bool read_items(lk_arena *arena, const json_t *list, const char *alias, l
         if (is(e, "class", "STAR")) {
             const char *relation = lk_tree_text(e, "relation_name");
             items[i].star = true;
+            items[i].excluded =
+                lk_tree_texts(arena, json_object_get(e, "exclude_list"), &items[i].excluded_count);
             if (!all_absent(e, others) || (*relation != '\0' && strcasecmp(relation, alias) != 0)) {
                 return false;
             }

@@ -48,8 +48,10 @@ struct lk_filter { /* lk_predicate before the column types are known */
 };
 
 typedef struct lk_shape_item {
-    bool     star;
-    lk_bytes column, alias; /* alias empty: the table's own name */
+    bool            star;
+    lk_bytes        column, alias; /* alias empty: the table's own name */
+    const lk_bytes *excluded;      /* of a star */
+    size_t          excluded_count;
 } lk_shape_item;
 
 typedef struct lk_shape {
@@ -67,8 +69,15 @@ typedef struct lk_origin_select lk_origin_select;
 typedef struct lk_origin_from   lk_origin_from;
 
 typedef struct lk_origin_item {
-    enum { LK_ORIGIN_OTHER, LK_ORIGIN_COLUMN, LK_ORIGIN_STAR } kind;
-    lk_bytes qualifier, column, alias;
+    enum {
+        LK_ORIGIN_OTHER,
+        LK_ORIGIN_COLUMN,
+        LK_ORIGIN_STAR,
+        LK_ORIGIN_STARS
+    } kind; /* STARS: of unknown width */
+    lk_bytes        qualifier, column, alias;
+    const lk_bytes *excluded; /* of a star */
+    size_t          excluded_count;
 } lk_origin_item;
 
 struct lk_origin_from {
@@ -119,6 +128,11 @@ const lk_origin_select *lk_origin_of(lk_arena *arena, const json_t *node);
 
 /* Reads "lake:N"; false when the name is another. */
 bool lk_source_index(const char *name, size_t *out);
+
+/* An array of texts, copied into the arena. */
+const lk_bytes *lk_tree_texts(lk_arena *arena, const json_t *array, size_t *count);
+/* Names without regard to ASCII letter case, as SQL compares them. */
+bool lk_same_name(lk_bytes a, lk_bytes b);
 
 /* The member's text, "" when absent. */
 static inline const char *lk_tree_text(const json_t *object, const char *key)

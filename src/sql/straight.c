@@ -80,22 +80,37 @@ typedef struct chosen {
     size_t    count;
 } chosen;
 
+/* Marks what a star leaves out; false when such a name is not a column. */
+static bool exclude(const lk_shape_item *item, const struct ArrowSchema *schema, uint8_t *left_out)
+{
+    memset(left_out, 0, (size_t)schema->n_children);
+    for (size_t i = 0; i < item->excluded_count; i++) {
+        size_t column = 0;
+        if (!find_column(schema, item->excluded[i], &column)) {
+            return false;
+        }
+        left_out[column] = 1;
+    }
+    return true;
+}
+
 static bool choose(const lk_shape *shape, const struct ArrowSchema *schema, lk_arena *arena, chosen *out)
 {
     size_t   all = (size_t)schema->n_children;
-    uint8_t *seen = lk_arena_take(arena, all + 1);
+    uint8_t *seen = lk_arena_take(arena, all + 1), *left_out = lk_arena_take(arena, all + 1);
     out->columns = lk_arena_take(arena, (all + 1) * sizeof *out->columns);
     out->names = lk_arena_take(arena, (all + 1) * sizeof *out->names);
     for (size_t i = 0; i < shape->item_count; i++) {
         const lk_shape_item *item = &shape->items[i];
         size_t               first = 0, last = all;
-        if (!item->star) {
-            if (!find_column(schema, item->column, &first)) {
-                return false;
-            }
-            last = first + 1;
+        if (!exclude(item, schema, left_out) || (!item->star && !find_column(schema, item->column, &first))) {
+            return false;
         }
+        last = item->star ? all : first + 1;
         for (size_t k = first; k < last; k++) {
+            if (left_out[k] != 0) {
+                continue;
+            }
             if (seen[k]++ > 0) {
                 return false;
             }
