@@ -232,6 +232,17 @@ static lk_rc faulty_alias(lk_store *store, lk_bytes from, lk_bytes to, bool *cre
     return rc == LK_OK && fault != LK_FAULT_NONE ? fail(fault, "alias", true, err) : rc;
 }
 
+static lk_rc faulty_replace(lk_store *store, lk_bytes key, lk_bytes bytes, lk_err *err)
+{
+    struct faulty_store *self = self_of(store);
+    lk_fault             fault = lk_fault_plan_next(self->plan, "replace");
+    bool                 arrives = fault == LK_FAULT_NONE || fault == LK_FAULT_REPLY_LOST;
+    lk_rc                rc = arrives                   ? lk_store_replace(self->under, key, bytes, err)
+                              : fault == LK_FAULT_TORN ? put_half(self, key, bytes, err)
+                                                       : LK_OK;
+    return rc == LK_OK && fault != LK_FAULT_NONE ? fail(fault, "replace", true, err) : rc;
+}
+
 static const struct lk_store_ops faulty_ops = {
     .open = faulty_open,
     .read = faulty_read,
@@ -245,6 +256,7 @@ static const struct lk_store_ops faulty_ops = {
     .list_names = faulty_list_names,
     .sync = faulty_sync,
     .alias = faulty_alias,
+    .replace = faulty_replace,
     .remove = faulty_remove,
     .remove_tree = faulty_remove_tree,
     .close = faulty_close,

@@ -465,6 +465,44 @@ static lk_rc local_put_if_absent(lk_store *store, lk_bytes key, lk_bytes bytes, 
     return rc;
 }
 
+/* Synced at once, also where others are put off: there is no older object to fall back to. */
+static lk_rc rename_over(struct local_store *self, struct local_writer *writer, lk_err *err)
+{
+    char *directory = parent_of(writer->final);
+    lk_rc rc = ensure_synced(self, directory, err);
+    if (rc == LK_OK && self->durable && fdatasync(writer->fd) != 0) {
+        rc = lk_fail_errno(err, errno, "sync", writer->temporary);
+    }
+    if (rc == LK_OK && rename(writer->temporary, writer->final) != 0) {
+        rc = lk_fail_errno(err, errno, "replace", writer->final);
+    }
+    if (rc != LK_OK) {
+        (void)unlink(writer->temporary);
+    } else if (self->durable && (rc = lk_directory_sync(directory, err)) != LK_OK) {
+        err->maybe_applied = true;
+    }
+    free(directory);
+    return rc;
+}
+
+static lk_rc local_replace(lk_store *store, lk_bytes key, lk_bytes bytes, lk_err *err)
+{
+    lk_store_writer *base = NULL;
+    lk_rc            rc = local_create(store, key, &base, err);
+    if (rc != LK_OK) {
+        return rc;
+    }
+    struct local_writer *writer = (struct local_writer *)base;
+    rc = write_through(writer, bytes, err);
+    if (rc != LK_OK) {
+        local_abandon(base);
+        return rc;
+    }
+    rc = rename_over((struct local_store *)store, writer, err);
+    writer_free(writer);
+    return rc;
+}
+
 static lk_rc local_alias(lk_store *store, lk_bytes from, lk_bytes to, bool *created, lk_err *err)
 {
     struct local_store *self = (struct local_store *)store;
@@ -633,6 +671,7 @@ static const struct lk_store_ops local_ops = {
     .list_names = local_list_names,
     .sync = local_sync,
     .alias = local_alias,
+    .replace = local_replace,
     .remove = local_remove,
     .remove_tree = local_remove_tree,
     .close = local_close,

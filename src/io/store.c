@@ -1,4 +1,4 @@
-/* store.c - what every lk_store shares: which keys are legal. */
+/* store.c - what every lk_store shares: which keys are legal, what not every body can. */
 #include "io/store.h"
 
 static bool segment_is_legal(const char *data, size_t size)
@@ -33,4 +33,13 @@ lk_rc lk_store_name_again(
         rc = lk_store_put_if_absent(store, to, bytes, created, err);
     }
     return rc;
+}
+
+lk_rc lk_store_replace(lk_store *store, lk_bytes key, lk_bytes bytes, lk_err *err)
+{
+    lk_assert_no_mutex();
+    if (store->ops->replace == NULL) {
+        return lk_fail(err, LK_E_UNIMPLEMENTED, "this store replaces no object");
+    }
+    return store->ops->replace(store, key, bytes, err);
 }

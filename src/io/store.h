@@ -61,6 +61,9 @@ struct lk_store_ops {
      * once; durable after the next durable write or sync in its directory: only for names that can be given
      * again. LK_E_UNIMPLEMENTED where the file system has no links. */
     lk_rc (*alias)(lk_store *store, lk_bytes from, lk_bytes to, bool *created, lk_err *err);
+    /* NULL: the store cannot. The one exception to rule 1: key names these bytes afterwards, whatever it named
+     * before; readers see the old object or the new one, whole. For the few names that move (a tag). */
+    lk_rc (*replace)(lk_store *store, lk_bytes key, lk_bytes bytes, lk_err *err);
     lk_rc (*remove)(lk_store *store, lk_bytes key, lk_err *err);
     lk_rc (*remove_tree)(lk_store *store, lk_bytes directory, lk_err *err);
     void (*close)(lk_store *store);
@@ -145,6 +148,8 @@ static inline LK_MUST_CHECK lk_rc lk_store_sync(lk_store *store, lk_err *err)
 {
     return store->ops->sync == NULL ? LK_OK : store->ops->sync(store, err);
 }
+/* LK_E_UNIMPLEMENTED where the store cannot. */
+LK_MUST_CHECK lk_rc lk_store_replace(lk_store *store, lk_bytes key, lk_bytes bytes, lk_err *err);
 /* By alias where the store can, else by put_if_absent of the same bytes. */
 LK_MUST_CHECK lk_rc lk_store_name_again(
     lk_store *store, lk_bytes from, lk_bytes to, lk_bytes bytes, bool *created, lk_err *err);
