@@ -147,6 +147,17 @@ static void nulls_of_every_shape_can_be_made(void **state)
     lk_schema_release(&field);
 }
 
+static void nulls_that_no_memory_could_hold_are_a_limit(void **state)
+{
+    struct ArrowSchema field =
+        make_field("fixed_size_list<fixed_size_list<int8>(2147483647)>(2147483647)?", "x");
+    struct ArrowArray out;
+    lk_err            err = {0};
+    assert_int_equal(lk_array_nulls(&field, 1 << 24, &out, &err), LK_E_LIMIT);
+    assert_null(out.release);
+    lk_schema_release(&field);
+}
+
 static void concat_joins_slices_and_skips_empty_ones(void **state)
 {
     struct ArrowSchema schema = two_columns_schema();
@@ -312,6 +323,7 @@ int main(void)
         cmocka_unit_test(filter_of_a_slice_looks_at_the_slice_only),
         cmocka_unit_test(take_repeats_rows_and_makes_nulls),
         cmocka_unit_test(nulls_of_every_shape_can_be_made),
+        cmocka_unit_test(nulls_that_no_memory_could_hold_are_a_limit),
         cmocka_unit_test(concat_joins_slices_and_skips_empty_ones),
         cmocka_unit_test(concat_refuses_text_that_32_bit_offsets_cannot_hold),
         cmocka_unit_test(concat_refuses_more_values_than_the_index_type_names),

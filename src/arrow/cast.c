@@ -8,6 +8,7 @@
 
 #include "arrow/bits.h"
 #include "arrow/cast_priv.h"
+#include "arrow/gather_priv.h"
 #include "arrow/schema.h"
 
 #include <stdlib.h>
@@ -276,10 +277,12 @@ static lk_rc make_offsets(const casting *c, const lk_type *source, const lk_type
 static lk_rc fixed_items(const casting *c, const struct ArrowSchema *from, const lk_type *source,
     int64_t size, const struct ArrowArray *array, struct ArrowArray *out)
 {
-    int64_t        total = array->length * size, *rows = malloc((size_t)(total + 1) * sizeof *rows);
     const uint8_t *validity = lk_array_validity(array);
-    if (rows == NULL) {
-        return lk_fail(c->err, LK_E_LIMIT, "no memory to cast %lld items", (long long)total);
+    lk_segment     items = {.array = array->children[0], .scale = 1, .nulls = validity != NULL};
+    lk_range      *ranges = malloc((size_t)(array->length + 1) * sizeof *ranges);
+    if (ranges == NULL || __builtin_mul_overflow(array->length, size, &items.rows)) {
+        free(ranges);
+        return lk_fail(c->err, LK_E_LIMIT, "no memory to cast %lld lists", (long long)array->length);
     }
     lk_rc rc = LK_OK;
     for (int64_t row = 0; rc == LK_OK && row < array->length; row++) {
@@ -288,14 +291,13 @@ static lk_rc fixed_items(const casting *c, const struct ArrowSchema *from, const
         if (valid && item_offset(source, array, row + 1) - first != size) {
             rc = faulty(c, row, "the list has another number of items than the column");
         }
-        for (int64_t i = 0; i < size; i++) {
-            rows[row * size + i] = valid ? first + i : -1;
-        }
+        ranges[items.count++] = (lk_range){valid ? first : -1, size};
     }
+    items.ranges = ranges;
     if (rc == LK_OK) {
-        rc = lk_array_take(from->children[0], array->children[0], rows, total, out, c->err);
+        rc = lk_gather(from->children[0], &items, 1, out, c->err);
     }
-    free(rows);
+    free(ranges);
     return rc;
 }
 

@@ -37,8 +37,8 @@ static void add_message(lk_sha256 *hash, const lk_ipc_message *message)
 static lk_rc add_batch(lk_sha256 *hash, lk_ipc_encoder *encoder, lk_shared_array *batch, lk_err *err)
 {
     lk_ipc_message *messages = NULL;
-    size_t count = 0;
-    lk_rc rc = lk_ipc_encode(encoder, batch, &messages, &count, err);
+    size_t          count = 0;
+    lk_rc           rc = lk_ipc_encode(encoder, batch, &messages, &count, err);
     for (size_t i = 0; rc == LK_OK && i < count; i++) {
         add_message(hash, &messages[i]);
     }
@@ -50,9 +50,9 @@ lk_rc lk_payload_digest(const struct ArrowSchema *schema, lk_shared_array *const
     char hex[LK_SHA256_HEX_SIZE + 1], lk_err *err)
 {
     lk_ipc_encoder *encoder = NULL;
-    lk_buf header = {0};
-    lk_sha256 hash = {0};
-    uint8_t digest[LK_SHA256_SIZE];
+    lk_buf          header = {0};
+    lk_sha256       hash = {0};
+    uint8_t         digest[LK_SHA256_SIZE];
 
     lk_payload_digest_start(&hash);
     lk_rc rc = lk_ipc_schema_encode(schema, LK_IPC_BARE, &header, err);

@@ -130,8 +130,12 @@ static uint8_t *copy_fixed(const lk_segment *segment, size_t width, uint8_t *out
 static lk_rc gather_fixed(
     const lk_segment *segments, size_t count, size_t width, struct ArrowArray *out, lk_err *err)
 {
-    void *block = NULL;
-    lk_rc rc = lk_block_new((size_t)out->length * width, &block, err);
+    void  *block = NULL;
+    size_t size = 0;
+    if (__builtin_mul_overflow((size_t)out->length, width, &size)) {
+        return lk_fail(err, LK_E_LIMIT, "%lld values of %zu bytes", (long long)out->length, width);
+    }
+    lk_rc rc = lk_block_new(size, &block, err);
     if (rc != LK_OK) {
         return rc;
     }
@@ -282,20 +286,29 @@ static lk_segment *segments_new(size_t count)
     return segments;
 }
 
+/* One segment's rows in a child that holds `factor` rows for each; false when they are too many. */
+static bool scale_segment(const lk_segment *segment, int64_t child, int64_t factor, lk_segment *out)
+{
+    const struct ArrowArray *array = segment->array;
+    *out = *segment;
+    out->array = array == NULL ? NULL : array->children[child];
+    out->shift = segment->shift + (array == NULL ? 0 : array->offset);
+    return !__builtin_mul_overflow(out->shift, factor, &out->shift) &&
+           !__builtin_mul_overflow(segment->scale, factor, &out->scale) &&
+           !__builtin_mul_overflow(segment->rows, factor, &out->rows);
+}
+
 /* Rows of a child that lies under each row `factor` times: 1 for structs, list_size for fixed lists. */
 static lk_rc gather_scaled(const struct ArrowSchema *schema, const lk_segment *segments, size_t count,
     int64_t child, int64_t factor, struct ArrowArray *out, lk_err *err)
 {
     lk_segment *below = segments_new(count);
-    for (size_t s = 0; s < count; s++) {
-        const struct ArrowArray *array = segments[s].array;
-        below[s] = segments[s];
-        below[s].array = array == NULL ? NULL : array->children[child];
-        below[s].shift = (segments[s].shift + (array == NULL ? 0 : array->offset)) * factor;
-        below[s].scale = segments[s].scale * factor;
-        below[s].rows = segments[s].rows * factor;
+    bool        fits = true;
+    for (size_t s = 0; fits && s < count; s++) {
+        fits = scale_segment(&segments[s], child, factor, &below[s]);
     }
-    lk_rc rc = lk_gather(schema->children[child], below, count, out->children[child], err);
+    lk_rc rc = fits ? lk_gather(schema->children[child], below, count, out->children[child], err)
+                    : lk_fail(err, LK_E_LIMIT, "fixed-size lists of %lld items", (long long)factor);
     free(below);
     return rc;
 }

@@ -128,6 +128,7 @@ typedef struct reader {
     lk_ipc_block   *blocks; /* files: the record batches, in order */
     size_t          block_count, next_block;
     bool            by_footer;
+    uint64_t read_by_footer; /* never more than the file, so that a small footer makes no endless work */
 } reader;
 
 /* Reads exactly size bytes at the position; *whole = false at a clean end. */
@@ -260,6 +261,11 @@ static lk_rc read_block(
     bool        found = false;
     r->position = (uint64_t)block->offset;
     lk_rc rc = read_message(r, &found, &kind, out, err);
+    r->read_by_footer += r->position - (uint64_t)block->offset;
+    if (rc == LK_OK && r->read_by_footer > r->source->size) {
+        lk_array_release(out);
+        return lk_ipc_bad(err, "the file's footer names a message more than once");
+    }
     if (rc == LK_OK && (!found || kind != wanted)) {
         lk_array_release(out);
         rc = lk_ipc_bad(err, "the file's footer names a message that is not there");

@@ -452,6 +452,26 @@ static void a_schema_with_a_refused_type_is_not_encoded(void **state)
     lk_schema_release(&schema);
 }
 
+static void big_endian_data_is_refused(void **state)
+{
+    flatcc_builder_t   builder, *b = &builder;
+    size_t             size = 0;
+    struct ArrowSchema out;
+    lk_err             err = {0};
+    flatcc_builder_init(b);
+    ns(Message_start_as_root(b));
+    ns(Message_version_add(b, ns(MetadataVersion_V5)));
+    ns(Message_header_Schema_start(b));
+    ns(Schema_endianness_add(b, ns(Endianness_Big)));
+    ns(Message_header_Schema_end(b));
+    ns(Message_end_as_root(b));
+    void *data = flatcc_builder_finalize_buffer(b, &size);
+    flatcc_builder_clear(b);
+    assert_int_equal(lk_ipc_schema_decode((lk_bytes){data, size}, &out, &err), LK_E_INVALID_IPC);
+    assert_string_equal(err.detail, "big-endian data is not supported");
+    free(data);
+}
+
 static void what_is_no_arrow_data_is_told_so(void **state)
 {
     static const char *const texts[] = {
@@ -481,6 +501,7 @@ int main(void)
         cmocka_unit_test(a_decoded_batch_points_into_its_body_and_outlives_the_decoder),
         cmocka_unit_test(a_schema_reads_in_either_form_with_its_file_columns),
         cmocka_unit_test(a_schema_with_a_refused_type_is_not_encoded),
+        cmocka_unit_test(big_endian_data_is_refused),
         cmocka_unit_test(what_is_no_arrow_data_is_told_so),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

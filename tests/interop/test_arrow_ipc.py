@@ -246,3 +246,21 @@ def test_a_body_that_is_not_there_takes_no_memory(tmp_path):
     (tmp_path / "in").write_bytes(whole)
     with pytest.raises(ToolError, match="INVALID_IPC"):
         tool("slice", tmp_path / "in", tmp_path / "out")
+
+
+def test_a_footer_that_names_a_batch_many_times_is_refused(tmp_path):
+    rows = pa.record_batch([pa.array(range(1000))], ["x"])
+    write(tmp_path / "in", [rows] * 40, container="file")
+    whole = (tmp_path / "in").read_bytes()
+    with pa.OSFile(str(tmp_path / "in")) as file:
+        assert pa.ipc.open_file(file).num_record_batches == 40
+    size = struct.unpack("<i", whole[-10:-6])[0]
+    footer = whole[-10 - size:-10]
+    first = whole.index(b"\xff\xff\xff\xff", whole.index(b"\xff\xff\xff\xff") + 4)  # the first batch
+    block = footer.index(struct.pack("<q", first))
+    entry = footer[block:block + 24]
+    end = block + 24 * 40
+    short = whole[:first + 24 + 10_000]  # one batch is left, which forty entries name
+    (tmp_path / "in").write_bytes(short + footer[:block] + entry * 40 + footer[end:] + whole[-10:])
+    with pytest.raises(ToolError, match="INVALID_IPC.*more than once"):
+        tool("slice", tmp_path / "in", tmp_path / "out")
