@@ -3,13 +3,14 @@
 /*
  * cast.h - checked conversions: a value either means the same in the new type or the cast fails.
  *
- * Integers to any integer or decimal that holds them; integers to floats when exact; floats to integers
- * when whole; floats widen, and narrow by rounding; decimals rescale without loss; utf8 <-> large_utf8 <->
- * binary (UTF-8 checked); time, timestamp and duration units without loss of digits; dates <-> timestamps
- * at midnight; zones are relabelled (an instant stays one, a zoneless value is taken as UTC); text to
- * bool, numbers, decimals, dates, times, timestamps (RFC 3339, blank or T between, zone or none);
- * dictionaries to their values; lists, maps and structs member by member (structs by name: an absent
- * member becomes null); null to anything. The rest is refused by type.
+ * Integers to any integer or decimal that holds them, to floats when exact, to bool when 0 or 1, to durations
+ * as counts of their unit; floats to integers when whole, to decimals that read back as the same float; floats
+ * widen, and narrow by rounding; decimals rescale without loss, and to the nearest float; utf8, large_utf8 and
+ * binary into each other (UTF-8 checked; fixed-size binary by its size); time, timestamp and duration units
+ * without loss of digits; dates and timestamps into each other at midnight; zones are relabelled (an instant
+ * stays one, a zoneless value is taken as UTC); text to bool, numbers, decimals, dates, times, timestamps
+ * (RFC 3339, blank or T between, zone or none); dictionaries to their values; lists, maps and structs member by
+ * member (structs by name: an absent member becomes null); null to anything. The rest is refused by type.
  *
  * Errors: LK_E_SCHEMA_MISMATCH, whose detail names column, row and what was wrong; LK_E_LIMIT when memory
  * is out. Threads: stateless.
