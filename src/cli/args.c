@@ -35,9 +35,7 @@ static lk_rc set_number(const lk_arg *arg, const char *text, lk_err *err)
     errno = 0;
     unsigned long long value = strtoull(text, &end, 10);
     if (text[0] < '0' || text[0] > '9' || *end != '\0' || errno != 0) {
-        lk_rc rc = lk_fail(err, LK_E_USAGE, "bad number for %s", arg->name);
-        lk_detail(err, "%s takes a whole number, not '%.64s'", arg->name, text);
-        return rc;
+        return lk_refuse(err, LK_E_USAGE, "%s takes a whole number, not '%.64s'", arg->name, text);
     }
     *(uint64_t *)arg->target = value;
     return LK_OK;
@@ -52,19 +50,14 @@ static void add_text(const lk_arg *arg, const char *text, lk_arena *arena)
     texts->items[texts->count++] = text;
 }
 
-static lk_rc set_option(const lk_arg *arg, bool repeated, const char *text, lk_arena *arena, lk_err *err)
+static lk_rc set_option(const lk_arg *arg, const char *text, lk_arena *arena, lk_err *err)
 {
-    if (repeated && arg->kind != LK_ARG_TEXTS) {
-        lk_rc rc = lk_fail(err, LK_E_USAGE, "%s repeated", arg->name);
-        lk_detail(err, "%s may be given once", arg->name);
-        return rc;
-    }
     if (arg->kind == LK_ARG_U64) {
         return set_number(arg, text, err);
     }
     if (arg->kind == LK_ARG_TEXTS) {
         if (((lk_arg_texts *)arg->target)->count == LK_ARG_TEXTS_MAX) {
-            return lk_fail(err, LK_E_USAGE, "more than %d of %s", LK_ARG_TEXTS_MAX, arg->name);
+            return lk_refuse(err, LK_E_USAGE, "%s may be given %d times", arg->name, LK_ARG_TEXTS_MAX);
         }
         add_text(arg, text, arena);
         return LK_OK;
@@ -91,22 +84,21 @@ static lk_rc parse_option(const lk_arg *args, size_t count, int argc, char **arg
     }
     bool repeated = given[arg - args];
     given[arg - args] = true;
+    if (repeated && arg->kind != LK_ARG_TEXTS) {
+        return lk_refuse(err, LK_E_USAGE, "%s may be given once", arg->name);
+    }
     if (arg->kind == LK_ARG_FLAG) {
         *(bool *)arg->target = true;
         if (equals != NULL) {
-            lk_rc rc = lk_fail(err, LK_E_USAGE, "value for a flag");
-            lk_detail(err, "%s takes no value", arg->name);
-            return rc;
+            return lk_refuse(err, LK_E_USAGE, "%s takes no value", arg->name);
         }
         return LK_OK;
     }
     if (equals == NULL && *at + 1 >= argc) {
-        lk_rc rc = lk_fail(err, LK_E_USAGE, "value missing");
-        lk_detail(err, "%s needs a value: %s", arg->name, arg->value);
-        return rc;
+        return lk_refuse(err, LK_E_USAGE, "%s needs a value: %s", arg->name, arg->value);
     }
     const char *text = equals != NULL ? equals + 1 : argv[++*at];
-    return set_option(arg, repeated, text, arena, err);
+    return set_option(arg, text, arena, err);
 }
 
 static lk_rc check_required(const lk_arg *args, size_t count, size_t operands, const bool *given, lk_err *err)

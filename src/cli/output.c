@@ -15,9 +15,10 @@ typedef struct output {
     lk_printer **printers;
     size_t       column_count;
     uint64_t     row_count;
-    lk_buf       text;   /* the line being built */
-    size_t      *widths; /* table: in characters; NULL until measured */
-    lk_buf       held;   /* table: measured rows, cells separated by NUL, waiting for widths */
+    lk_buf       text;     /* the line being built */
+    size_t      *widths;   /* table: in characters */
+    lk_buf      *headings; /* table: the columns' names as they are shown */
+    lk_buf       held;     /* table: measured rows, cells separated by NUL, waiting for widths */
     uint64_t     held_rows;
 } output;
 
@@ -48,8 +49,10 @@ static const char *column_name(const output *o, size_t column)
 
 static void flush_text(output *o)
 {
-    (void)fwrite(o->text.data, 1, o->text.size, o->file);
-    lk_buf_clear(&o->text);
+    if (o->text.size > 0) {
+        (void)fwrite(o->text.data, 1, o->text.size, o->file); /* finish_file looks at the outcome */
+        lk_buf_clear(&o->text);
+    }
 }
 
 /* -- json and ndjson ------------------------------------------------------------------------------- */
@@ -143,18 +146,25 @@ static size_t characters(lk_bytes text)
     return count;
 }
 
-/* Control characters would break the grid; a long cell ends in "...". */
-static void table_cell(output *o, size_t column, int64_t row, lk_buf *cell)
+/* Control characters would break the grid or drive the terminal: DEL, C0, and C1 (two bytes in UTF-8). */
+static void blank_controls(lk_buf *cell)
 {
-    lk_buf_clear(cell);
-    if (lk_printer_is_null(o->printers[column], row)) {
-        lk_buf_append_text(cell, "NULL");
-        return;
-    }
-    lk_printer_plain(o->printers[column], row, cell);
     for (size_t i = 0; i < cell->size; i++) {
-        cell->data[i] = (unsigned char)cell->data[i] < ' ' ? ' ' : cell->data[i];
+        unsigned char byte = (unsigned char)cell->data[i], next = 0;
+        if (byte == 0xC2 && i + 1 < cell->size) {
+            next = (unsigned char)cell->data[i + 1];
+        }
+        bool wide = next >= 0x80 && next < 0xA0;
+        if (byte < ' ' || byte == 0x7F || wide) {
+            cell->data[i] = ' ';
+            cell->data[i + wide] = ' ';
+        }
     }
+}
+
+/* A long cell ends in "...". */
+static void shorten(lk_buf *cell)
+{
     if (cell->size > LK_OUTPUT_CELL_MAX) {
         size_t end = LK_OUTPUT_CELL_MAX - 3;
         while (end > 0 && ((unsigned char)cell->data[end] & 0xC0) == 0x80) {
@@ -163,6 +173,23 @@ static void table_cell(output *o, size_t column, int64_t row, lk_buf *cell)
         cell->size = end;
         lk_buf_append_text(cell, "...");
     }
+}
+
+static void table_cell(output *o, size_t column, int64_t row, lk_buf *cell)
+{
+    lk_buf_clear(cell);
+    if (lk_printer_is_null(o->printers[column], row)) {
+        lk_buf_append_text(cell, "NULL");
+        return;
+    }
+    lk_printer_plain(o->printers[column], row, cell);
+    blank_controls(cell);
+    shorten(cell);
+}
+
+static lk_bytes heading(const output *o, size_t column)
+{
+    return lk_buf_view(&o->headings[column]);
 }
 
 static void table_put(output *o, size_t column, lk_bytes cell)
@@ -183,7 +210,7 @@ static void table_release_held(output *o)
         return;
     }
     for (size_t i = 0; i < o->column_count; i++) {
-        table_put(o, i, lk_bytes_of(column_name(o, i)));
+        table_put(o, i, heading(o, i));
     }
     for (size_t i = 0; i < o->column_count; i++) {
         lk_buf_append_text(&o->text, i > 0 ? "+" : "");
@@ -208,9 +235,13 @@ static void table_release_held(output *o)
 static void table_begin(output *o)
 {
     o->widths = calloc(o->column_count + 1, sizeof *o->widths);
-    LK_ASSERT(o->widths != NULL);
+    o->headings = calloc(o->column_count + 1, sizeof *o->headings);
+    LK_ASSERT(o->widths != NULL && o->headings != NULL);
     for (size_t i = 0; i < o->column_count; i++) {
-        o->widths[i] = characters(lk_bytes_of(column_name(o, i)));
+        lk_buf_append_text(&o->headings[i], column_name(o, i));
+        blank_controls(&o->headings[i]);
+        shorten(&o->headings[i]);
+        o->widths[i] = characters(heading(o, i));
     }
 }
 
@@ -244,6 +275,19 @@ static void table_end(output *o)
     }
 }
 
+/* -- a plan: DuckDB draws it on many lines, which a cell would squeeze into one -------------------------- */
+static bool is_plan(const output *o)
+{
+    return o->column_count == 2 && strcmp(column_name(o, 0), "explain_key") == 0 &&
+           strcmp(column_name(o, 1), "explain_value") == 0;
+}
+
+static void plan_each(output *o, int64_t row)
+{
+    lk_printer_plain(o->printers[1], row, &o->text);
+    lk_buf_append_text(&o->text, "\n");
+}
+
 static const struct writer {
     void (*begin)(output *o);
     void (*each)(output *o, int64_t row);
@@ -254,6 +298,7 @@ static const struct writer {
     [LK_OUTPUT_NDJSON] = {nothing, ndjson_each, nothing},
     [LK_OUTPUT_CSV] = {csv_begin, csv_each, nothing},
 };
+static const struct writer plan_writer = {nothing, plan_each, nothing};
 
 static lk_rc write_batch(output *o, const struct writer *writer, const struct ArrowArray *batch, lk_err *err)
 {
@@ -375,7 +420,8 @@ lk_rc lk_output_write(
     output o = {.file = file, .batches = batches};
     lk_rc  rc = open_printers(&o, err);
     if (rc == LK_OK) {
-        rc = write_text(&o, &writers[format], err);
+        bool plan = format == LK_OUTPUT_TABLE && is_plan(&o);
+        rc = write_text(&o, plan ? &plan_writer : &writers[format], err);
     }
     if (rc == LK_OK) {
         rc = finish_file(file, err);
@@ -384,6 +430,10 @@ lk_rc lk_output_write(
     for (size_t i = 0; o.printers != NULL && i < o.column_count; i++) {
         lk_printer_close(o.printers[i]);
     }
+    for (size_t i = 0; o.headings != NULL && i < o.column_count; i++) {
+        lk_buf_deinit(&o.headings[i]);
+    }
+    free(o.headings);
     free(o.printers);
     free(o.widths);
     lk_buf_deinit(&o.text);

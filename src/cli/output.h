@@ -3,9 +3,9 @@
 /*
  * output.h - a stream of batches on a file, in the format the user asked for.
  *
- * table: aligned columns, widths from the first LK_OUTPUT_MEASURED_ROWS rows, row count on stderr; json: one
- * array of objects; ndjson: an object a line; csv: RFC 4180 with a header line, null as nothing; arrow: an
- * Arrow IPC stream. Threads: confined.
+ * table: aligned columns, widths from the first LK_OUTPUT_MEASURED_ROWS rows, no control characters; a plan (EXPLAIN)
+ * as it is drawn. json: one array of objects; ndjson: an object a line; csv: RFC 4180 with a header line, null as
+ * nothing, an empty text quoted; arrow: an Arrow IPC stream. Threads: confined.
  */
 #include "arrow/batch.h"
 
