@@ -101,6 +101,15 @@ static bool same_type(const struct ArrowSchema *a, const struct ArrowSchema *b)
     return same && (a->dictionary == NULL || same_type(a->dictionary, b->dictionary));
 }
 
+/* The member of that name; the one at `guess` is tried first, since order mostly agrees. */
+static int64_t find_member(const struct ArrowSchema *schema, const struct ArrowSchema *wanted, int64_t guess)
+{
+    lk_bytes name = lk_bytes_of(wanted->name);
+    bool     right =
+        guess < schema->n_children && lk_bytes_equal(lk_bytes_of(schema->children[guess]->name), name);
+    return right ? guess : lk_schema_find(schema, name);
+}
+
 static lk_rc castable(
     const char *column, const struct ArrowSchema *from, const struct ArrowSchema *to, lk_err *err);
 
@@ -109,14 +118,14 @@ static lk_rc castable_members(
     const char *column, const struct ArrowSchema *from, const struct ArrowSchema *to, lk_err *err)
 {
     for (int64_t i = 0; i < from->n_children; i++) {
-        if (lk_schema_find(to, lk_bytes_of(from->children[i]->name)) < 0) {
+        if (find_member(to, from->children[i], i) < 0) {
             return missing(column == NULL ? from->children[i]->name : column,
                 column == NULL ? "is not in the table" : "has a member that is not in the table", err);
         }
     }
     for (int64_t i = 0; i < to->n_children; i++) {
         const struct ArrowSchema *wanted = to->children[i];
-        int64_t                   at = lk_schema_find(from, lk_bytes_of(wanted->name));
+        int64_t                   at = find_member(from, wanted, i);
         const char               *name = column == NULL ? wanted->name : column;
         lk_rc                     rc =
             at >= 0 ? castable(name, from->children[at], wanted, err)
@@ -229,7 +238,7 @@ static lk_rc cast_struct(const casting *c, const struct ArrowSchema *from, lk_sh
     lk_rc rc = LK_OK;
     start_like(array, 1, to->n_children, out);
     for (int64_t i = 0; rc == LK_OK && i < to->n_children; i++) {
-        int64_t at = by_name ? lk_schema_find(from, lk_bytes_of(to->children[i]->name)) : i;
+        int64_t at = by_name ? find_member(from, to->children[i], i) : i;
         rc = at < 0 ? lk_array_nulls(to->children[i], out->length, out->children[i], c->err)
                     : cast_child(c, from->children[at], array, at, to->children[i], out->children[i]);
     }
@@ -444,10 +453,10 @@ lk_rc lk_array_cast(const struct ArrowSchema *from, lk_shared_array *array, cons
 /* -- batches ----------------------------------------------------------------------------------------- */
 
 static lk_rc cast_column(const struct ArrowSchema *from, lk_shared_array *batch, const struct ArrowSchema *to,
-    int64_t row_base, struct ArrowArray *out, lk_err *err)
+    int64_t guess, int64_t row_base, struct ArrowArray *out, lk_err *err)
 {
     casting c = {to->name, NULL, row_base, err};
-    int64_t at = lk_schema_find(from, lk_bytes_of(to->name));
+    int64_t at = find_member(from, to, guess);
     if (at < 0) {
         return lk_array_nulls(to, lk_shared_array_get(batch)->length, out, err);
     }
@@ -470,7 +479,7 @@ lk_rc lk_batch_cast(const struct ArrowSchema *from, lk_shared_array *batch, cons
     }
     lk_array_start(&made, lk_shared_array_get(batch)->length, 1, to->n_children, false);
     for (int64_t i = 0; rc == LK_OK && i < to->n_children; i++) {
-        rc = cast_column(from, batch, to->children[i], row_base, made.children[i], err);
+        rc = cast_column(from, batch, to->children[i], i, row_base, made.children[i], err);
     }
     if (rc == LK_OK) {
         rc = lk_batch_check_nulls(to, &made, row_base, err);

@@ -18,7 +18,7 @@
 #include "arrow/batch.h"
 
 /* One array from `from` to `to` (names do not matter). Buffers are shared with *array where nothing
- * changes, so the input must be shared. column names it in errors; row_base is added to reported rows. */
+ * changes, so the input must be shared. Errors name to->name; row_base is added to the rows they name. */
 LK_MUST_CHECK lk_rc lk_array_cast(const struct ArrowSchema *from, lk_shared_array *array,
     const struct ArrowSchema *to, int64_t row_base, struct ArrowArray *out, lk_err *err);
 
@@ -28,7 +28,7 @@ LK_MUST_CHECK lk_rc lk_array_cast(const struct ArrowSchema *from, lk_shared_arra
 LK_MUST_CHECK lk_rc lk_batch_cast(const struct ArrowSchema *from, lk_shared_array *batch,
     const struct ArrowSchema *to, int64_t row_base, struct ArrowArray *out, lk_err *err);
 
-/* Whether every cast of this pair would be refused by type alone (before any row is read). */
+/* LK_OK unless lk_batch_cast would refuse the pair by its types alone, before any row is read. */
 LK_MUST_CHECK lk_rc lk_schema_castable(
     const struct ArrowSchema *from, const struct ArrowSchema *to, lk_err *err);
 
