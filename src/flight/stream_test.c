@@ -179,8 +179,8 @@ static lk_rc put(lk_grpc_call *call, void *context, lk_err *err)
 }
 
 static const lk_grpc_method methods[] = {
-    {LK_FLIGHT_METHOD("DoGet"), LK_GRPC_SERVER_STREAM, get, NULL, 0, 0},
-    {LK_FLIGHT_METHOD("DoPut"), LK_GRPC_BIDI, put, NULL, 0, 0},
+    {LK_FLIGHT_METHOD("DoGet"), LK_GRPC_SERVER_STREAM, get, NULL, 0, 0, false},
+    {LK_FLIGHT_METHOD("DoPut"), LK_GRPC_BIDI, put, NULL, 0, 0, false},
 };
 
 /* -- fixture -- */

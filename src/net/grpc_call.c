@@ -472,11 +472,18 @@ void lk_grpc_call_lower_deadline(lk_grpc_call *call, uint64_t deadline_ms)
     }
 }
 
+/* A value that HTTP does not allow (it may stem from a peer) is left out: it could not be sent. */
 static void add(lk_grpc_headers *headers, const char *name, lk_bytes value)
 {
     LK_ASSERT(headers->count < LK_GRPC_EXTRA_HEADERS_MAX);
-    grpc_metadata *item = &headers->items[headers->count++];
-    *item = (grpc_metadata){.key = lk_grpc_wire_slice(lk_bytes_of(name)), .value = lk_grpc_wire_slice(value)};
+    grpc_metadata item = {.key = lk_grpc_wire_slice(lk_bytes_of(name)), .value = lk_grpc_wire_slice(value)};
+    LK_ASSERT(grpc_header_key_is_legal(item.key) != 0);
+    if (grpc_is_binary_header(item.key) != 0 || grpc_header_nonbin_value_is_legal(item.value) != 0) {
+        headers->items[headers->count++] = item;
+    } else {
+        grpc_slice_unref(item.key);
+        grpc_slice_unref(item.value);
+    }
 }
 
 void lk_grpc_call_add_initial(lk_grpc_call *call, const char *name, lk_bytes value)

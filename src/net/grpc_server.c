@@ -13,11 +13,18 @@
 #include "net/address.h"
 #include "net/grpc_call_priv.h"
 
+#include <grpc/compression.h>
 #include <grpc/grpc_security.h>
 #include <grpc/support/time.h>
 #include <stdlib.h>
 
-enum { QUEUES_DEFAULT = 2, QUEUES_MAX = 64, REQUESTED_PER_QUEUE = 8, CANCELLED_WAIT_MS = 1000 };
+enum {
+    QUEUES_DEFAULT = 2,
+    QUEUES_MAX = 64,
+    REQUESTED_PER_QUEUE = 8,
+    QUICK_WORKERS = 2,
+    CANCELLED_WAIT_MS = 1000
+};
 
 struct lk_grpc_server {
     lk_grpc_server_options options;
@@ -26,7 +33,7 @@ struct lk_grpc_server {
     grpc_completion_queue *queues[QUEUES_MAX];
     lk_thread              threads[QUEUES_MAX];
     size_t                 queue_count, thread_count;
-    lk_pool               *workers;
+    lk_pool               *workers, *quick_workers;
     lk_grpc_event          stopped_event;
     atomic_bool            draining;
 
@@ -113,7 +120,8 @@ static void run_call(void *context)
 void lk_grpc_server_enqueue(lk_grpc_server *server, lk_grpc_call *call)
 {
     lk_err err = {0};
-    lk_rc  rc = lk_pool_submit(server->workers, run_call, call, &err);
+    lk_rc  rc =
+        lk_pool_submit(call->method->quick ? server->quick_workers : server->workers, run_call, call, &err);
     if (rc != LK_OK) {
         (void)lk_detail(&err, "the server has too many calls waiting; try again");
         lk_grpc_call_finish(call, rc, &err);
@@ -199,6 +207,7 @@ static void create_handle(lk_grpc_server *server)
         integer(GRPC_ARG_ALLOW_REUSEPORT, 0),
         integer(GRPC_ARG_MAX_RECEIVE_MESSAGE_LENGTH, (int)message_max),
         integer(GRPC_ARG_MAX_SEND_MESSAGE_LENGTH, -1),
+        integer(GRPC_COMPRESSION_CHANNEL_ENABLED_ALGORITHMS_BITSET, 1 << GRPC_COMPRESS_NONE),
         integer(GRPC_ARG_MAX_CONCURRENT_STREAMS, LK_GRPC_STREAMS_MAX),
         integer(GRPC_ARG_MAX_METADATA_SIZE, LK_GRPC_HEADERS_BYTES_MAX),
         integer(GRPC_ARG_SERVER_HANDSHAKE_TIMEOUT_MS, LK_GRPC_HANDSHAKE_TIMEOUT_MS),
@@ -272,6 +281,10 @@ lk_rc lk_grpc_server_open(lk_grpc_server **out, const lk_grpc_server_options *op
     if (rc == LK_OK) {
         rc = lk_pool_open(
             &server->workers, "lk-call", server->options.worker_count, server->options.backlog_max, err);
+    }
+    if (rc == LK_OK) {
+        rc =
+            lk_pool_open(&server->quick_workers, "lk-quick", QUICK_WORKERS, server->options.backlog_max, err);
     }
     grpc_server_start(server->handle);
     rc = rc == LK_OK ? start_pumps(server, err) : rc;
@@ -366,6 +379,7 @@ void lk_grpc_server_close(lk_grpc_server *server)
         (void)wait_stopped(server, 0);
     }
     lk_pool_close(server->workers);
+    lk_pool_close(server->quick_workers);
     if (server->thread_count == server->queue_count) {
         wait_for_calls(server);
     }

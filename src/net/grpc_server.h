@@ -16,6 +16,7 @@
  *   3. At most one message per call is being sent, and at most one is received ahead: the peer's flow control
  *      is the only other buffer.
  *   4. Two servers never share a port (SO_REUSEPORT is off).
+ *   5. Requests are not compressed (UNIMPLEMENTED): a message is as large as its limit says.
  *
  * Threads: the server is shared; a call is confined to its handler (its cancel flag is shared).
  */
@@ -42,6 +43,7 @@ typedef struct lk_grpc_method {
     void    *context;
     size_t   request_bytes_max; /* one message; 0: the server's message_bytes_max */
     uint64_t idle_ms; /* a read or write that waits longer is LK_E_DEADLINE; 0: no bound of its own */
+    bool     quick; /* never waits: has workers of its own, so that it is answered when all others are busy */
 } lk_grpc_method;
 
 typedef struct lk_grpc_server_options {
@@ -117,7 +119,8 @@ LK_MUST_CHECK lk_rc lk_grpc_call_write_bytes(lk_grpc_call *call, lk_bytes messag
 /* Waits until everything written is handed to the peer. */
 LK_MUST_CHECK lk_rc lk_grpc_call_flush(lk_grpc_call *call, lk_err *err);
 
-/* Initial metadata goes out with the first message (or now), trailers with the status. Copied. */
+/* Initial metadata goes out with the first message (or now), trailers with the status. Copied; values that HTTP does
+ * not allow are left out, unless the name ends in -bin. */
 void                lk_grpc_call_add_initial(lk_grpc_call *call, const char *name, lk_bytes value);
 void                lk_grpc_call_add_trailer(lk_grpc_call *call, const char *name, lk_bytes value);
 LK_MUST_CHECK lk_rc lk_grpc_call_send_initial(lk_grpc_call *call, lk_err *err);

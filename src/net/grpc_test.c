@@ -37,6 +37,8 @@ static lk_rc echo(lk_grpc_call *call, void *context, lk_err *err)
     if (rc == LK_OK && lk_grpc_call_header(call, "x-lake-name", &name)) {
         lk_grpc_call_add_initial(call, "x-initial", name);
         lk_grpc_call_add_trailer(call, "x-trailing", name);
+        lk_grpc_call_add_trailer(call, "x-illegal", LK_LITERAL("line\nbreak"));
+        lk_grpc_call_add_trailer(call, "x-raw-bin", LK_LITERAL("line\nbreak"));
     }
     return rc == LK_OK ? lk_grpc_call_write_bytes(call, request, err) : rc;
 }
@@ -158,15 +160,16 @@ static void translate(const lk_err *err, lk_arena *arena, lk_grpc_status *out)
 }
 
 static const lk_grpc_method methods[] = {
-    {"/t.S/Echo", LK_GRPC_UNARY, echo, NULL, 4 * 1024 * 1024, 0},
-    {"/t.S/Fail", LK_GRPC_UNARY, refuse, NULL, 0, 0},
-    {"/t.S/Flood", LK_GRPC_SERVER_STREAM, flood, NULL, 0, 0},
-    {"/t.S/FloodImpatient", LK_GRPC_SERVER_STREAM, flood, NULL, 0, 200},
-    {"/t.S/Sum", LK_GRPC_CLIENT_STREAM, sum, NULL, 0, 0},
-    {"/t.S/SumImpatient", LK_GRPC_CLIENT_STREAM, sum, NULL, 0, 200},
-    {"/t.S/Mirror", LK_GRPC_BIDI, mirror, NULL, 0, 0},
-    {"/t.S/WaitCancel", LK_GRPC_UNARY, wait_cancel, NULL, 0, 0},
-    {"/t.S/WaitHold", LK_GRPC_UNARY, wait_hold, NULL, 0, 0},
+    {"/t.S/Echo", LK_GRPC_UNARY, echo, NULL, 4 * 1024 * 1024, 0, false},
+    {"/t.S/Fail", LK_GRPC_UNARY, refuse, NULL, 0, 0, false},
+    {.path = "/t.S/Quick", .kind = LK_GRPC_UNARY, .run = echo, .quick = true},
+    {"/t.S/Flood", LK_GRPC_SERVER_STREAM, flood, NULL, 0, 0, false},
+    {"/t.S/FloodImpatient", LK_GRPC_SERVER_STREAM, flood, NULL, 0, 200, false},
+    {"/t.S/Sum", LK_GRPC_CLIENT_STREAM, sum, NULL, 0, 0, false},
+    {"/t.S/SumImpatient", LK_GRPC_CLIENT_STREAM, sum, NULL, 0, 200, false},
+    {"/t.S/Mirror", LK_GRPC_BIDI, mirror, NULL, 0, 0, false},
+    {"/t.S/WaitCancel", LK_GRPC_UNARY, wait_cancel, NULL, 0, 0, false},
+    {"/t.S/WaitHold", LK_GRPC_UNARY, wait_hold, NULL, 0, 0, false},
 };
 
 /* -- fixture -- */
@@ -254,6 +257,9 @@ static void a_unary_call_carries_bytes_and_metadata_both_ways(void **state)
     assert_int_equal(lk_grpc_rpc_finish(rpc, &f->err), LK_OK);
     assert_true(lk_grpc_rpc_metadata(rpc, "x-initial", &value) && lk_bytes_equal(value, LK_LITERAL("arm")));
     assert_true(lk_grpc_rpc_metadata(rpc, "x-trailing", &value) && lk_bytes_equal(value, LK_LITERAL("arm")));
+    assert_false(lk_grpc_rpc_metadata(rpc, "x-illegal", &value));
+    assert_true(lk_grpc_rpc_metadata(rpc, "x-raw-bin", &value));
+    assert_true(lk_bytes_equal(value, LK_LITERAL("line\nbreak")));
     lk_grpc_rpc_close(rpc);
 }
 
@@ -499,6 +505,9 @@ static void calls_beyond_workers_and_backlog_are_refused(void **state)
         rpcs[i] = begin(f, "/t.S/WaitHold", LK_LITERAL(""), NULL);
     }
     lk_clock_sleep_ms(lk_clock_real(), 100);
+    lk_bytes reply;
+    assert_int_equal(
+        lk_grpc_unary(f->channel, "/t.S/Quick", NULL, LK_LITERAL("?"), &f->arena, &reply, &f->err), LK_OK);
     atomic_store(&hold, false);
     for (int i = 0; i < 10; i++) {
         lk_rc rc = lk_grpc_rpc_finish(rpcs[i], &f->err);

@@ -156,7 +156,7 @@ static lk_rc call_with(const char *endpoint, const char *ca, const char *name, l
 
 static void a_client_that_trusts_the_certificate_gets_through_and_no_other(void **state)
 {
-    static const lk_grpc_method method = {"/t.S/Echo", LK_GRPC_UNARY, echo, NULL, 0, 0};
+    static const lk_grpc_method method = {"/t.S/Echo", LK_GRPC_UNARY, echo, NULL, 0, 0, false};
     fixture                    *f = *state;
     lk_tls_identity             identity;
     lk_grpc_server             *server = NULL;

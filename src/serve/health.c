@@ -137,6 +137,7 @@ void lk_health_methods(lk_health *health, lk_grpc_method out[LK_HEALTH_METHODS])
         .kind = LK_GRPC_UNARY,
         .run = check,
         .context = health,
+        .quick = true,
         .request_bytes_max = REQUEST_BYTES_MAX};
     out[1] = (lk_grpc_method){.path = "/grpc.health.v1.Health/Watch",
         .kind = LK_GRPC_SERVER_STREAM,
