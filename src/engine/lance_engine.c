@@ -20,6 +20,7 @@ typedef struct lance_engine {
     lk_engine               base;
     lk_lance_engine_options options;
     lk_open_tables         *tables;
+    lk_budget               open_files;
     lk_pool                *syncers; /* of local files; NULL for an engine that does not write them */
 } lance_engine;
 
@@ -49,7 +50,8 @@ static lk_rc open_files(lance_engine *engine, lk_bytes location, lk_table_files 
         const lk_lance_env env = {.clock = engine->options.clock,
             .random = engine->options.random,
             .pool = engine->options.pool,
-            .budget = engine->options.budget};
+            .budget = engine->options.budget,
+            .open_files = &engine->open_files};
         *out = lk_table_files_new(store, &env);
     }
     return rc;
@@ -431,6 +433,8 @@ lk_rc lk_lance_engine_open(lk_engine **out, const lk_lance_engine_options *optio
     engine->base = (lk_engine){.ops = &ops, .kind = LK_LITERAL("lance")};
     engine->options = *options;
     engine->tables = lk_open_tables_new();
+    size_t files = options->open_files_max;
+    lk_budget_init(&engine->open_files, "open files", files == 0 ? LK_ENGINE_FILES_MAX : files, NULL);
     if (options->kv != NULL && options->opener == NULL && !options->volatile_files) {
         lk_rc rc = lk_pool_open(&engine->syncers, "sync", LK_ENGINE_SYNC_THREADS, LK_ENGINE_SYNC_QUEUE, err);
         if (rc != LK_OK) {

@@ -2,6 +2,7 @@
 #include "engine/open_tables.h"
 
 #include "base/limits.h"
+#include "lance/file_cache.h"
 
 #include <stdlib.h>
 
@@ -30,6 +31,7 @@ lk_table_files *lk_table_files_new(lk_store *store, const lk_lance_env *env)
     files->store = store;
     files->env = *env;
     files->env.store = store;
+    files->env.files = lk_file_cache_new(store, env->budget, env->open_files);
     return files;
 }
 
@@ -50,6 +52,7 @@ void lk_table_files_unref(lk_table_files *files)
     LK_ASSERT(before > 0);
     if (before == 1) {
         atomic_thread_fence(memory_order_acquire);
+        lk_file_cache_unref(files->env.files);
         lk_store_close(files->store);
         free(files);
     }

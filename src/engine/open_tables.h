@@ -10,7 +10,7 @@
 #include "base/thread.h"
 #include "lance/dataset.h"
 
-/* One dataset directory: its store and environment, shared by every open version. */
+/* One dataset directory: its store, environment and open data files, shared by every open version. */
 typedef struct lk_table_files {
     atomic_uint       refs;
     lk_store         *store;

@@ -11,7 +11,7 @@
  * Invariants:
  *   1. Epochs only grow, by one per change of holder; both records change holder in one atomic write.
  *   2. Holding the exact leader record is the right to write. A renewal does not touch it, so it can never
- *      disturb a write that is under way (docs/decisions: the leader record and its heartbeat are two keys).
+ *      disturb a write that is under way (docs/decisions/0002).
  *   3. A live lease is stolen only by a node that watched the same heartbeat bytes for a whole TTL on its own
  *      monotonic clock: no wall clock, however wrong, ends a lease early. The holder's own authority ended
  *      before, because it counts the TTL from before its last renewal was sent.
