@@ -21,25 +21,10 @@ static uint64_t pack_64(const uint8_t *selection)
 {
     uint64_t word = 0;
     for (unsigned i = 0; i < 8; i++) {
-        uint64_t bytes;
-        memcpy(&bytes, selection + 8 * i, 8);
+        uint64_t bytes = lk_load_u64(selection + 8 * i);
         word |= ((bytes & 0x0101010101010101ULL) * 0x0102040810204080ULL >> 56) << (8 * i);
     }
     return word;
-}
-
-static int64_t count_selected(const uint8_t *selection, int64_t rows)
-{
-    int64_t count = 0, at = 0;
-    for (; at + 8 <= rows; at += 8) {
-        uint64_t bytes;
-        memcpy(&bytes, selection + at, 8);
-        count += (int64_t)((bytes & 0x0101010101010101ULL) * 0x0101010101010101ULL >> 56);
-    }
-    for (; at < rows; at++) {
-        count += selection[at] & 1;
-    }
-    return count;
 }
 
 /* Adding its lowest bit to a word carries through the lowest run of ones: the sum's lowest bit is the run's end,
@@ -60,19 +45,34 @@ static size_t ranges_of_word(uint64_t word, int64_t base, lk_range *ranges, size
     return count;
 }
 
-static size_t ranges_of_selection(const uint8_t *selection, int64_t rows, lk_range *ranges)
+/* At most this many ranges come of 64 rows: every other row, and a last odd one. */
+enum { RANGES_PER_WORD = 33 };
+
+/* room: what the caller's count of selected rows allows; more is the caller's mistake. */
+static size_t ranges_of_selection(const uint8_t *selection, int64_t rows, lk_range *ranges, size_t room)
 {
     size_t  count = 0;
     int64_t at = 0;
     for (; at + 64 <= rows; at += 64) {
+        LK_ASSERT(count + RANGES_PER_WORD <= room);
         count = ranges_of_word(pack_64(selection + at), at, ranges, count);
     }
     for (; at < rows; at++) {
         if (selection[at] & 1) {
+            LK_ASSERT(count < room);
             add_range(ranges, &count, at, 1);
         }
     }
     return count;
+}
+
+static int64_t rows_of(const lk_range *ranges, size_t count)
+{
+    int64_t rows = 0;
+    for (size_t r = 0; r < count; r++) {
+        rows += ranges[r].length;
+    }
+    return rows;
 }
 
 static lk_rc gather_one(const struct ArrowSchema *schema, const struct ArrowArray *array,
@@ -87,14 +87,15 @@ lk_rc lk_array_filter(const struct ArrowSchema *schema, const struct ArrowArray 
     const uint8_t *selection, int64_t selected_count, struct ArrowArray *out, lk_err *err)
 {
     out->release = NULL;
-    LK_ASSERT(count_selected(selection, array->length) == selected_count);
     int64_t   half = array->length / 2 + 1;
-    lk_range *ranges = malloc((size_t)(selected_count < half ? selected_count + 1 : half) * sizeof *ranges);
+    size_t    room = (size_t)(selected_count < half ? selected_count : half) + RANGES_PER_WORD;
+    lk_range *ranges = malloc(room * sizeof *ranges);
     if (ranges == NULL) {
         return lk_fail(err, LK_E_LIMIT, "no memory to filter %lld rows", (long long)array->length);
     }
-    size_t count = ranges_of_selection(selection, array->length, ranges);
-    lk_rc  rc = gather_one(schema, array, ranges, count, selected_count, false, out, err);
+    size_t count = ranges_of_selection(selection, array->length, ranges, room);
+    LK_ASSERT(rows_of(ranges, count) == selected_count);
+    lk_rc rc = gather_one(schema, array, ranges, count, selected_count, false, out, err);
     free(ranges);
     return rc;
 }
