@@ -122,8 +122,12 @@ lk_rc lk_sql_parse(lk_sql *sql, lk_bytes text, lk_sql_statement **out, lk_err *e
     if (*out != NULL) {
         return LK_OK;
     }
-    lk_rc rc = lk_sql_warm(sql, err);
-    if (rc == LK_OK) {
+    lk_rc rc = LK_OK;
+    *out = lk_statement_simple(text);
+    if (*out == NULL) {
+        rc = lk_sql_warm(sql, err);
+    }
+    if (rc == LK_OK && *out == NULL) {
         rc = lk_statement_parse(sql->duck, text, out, err);
     }
     if (rc == LK_OK) {
@@ -153,11 +157,15 @@ static lk_rc open_engine(lk_sql *sql, const lk_sql_request *request, lk_batches 
         (void)lk_detail(err, "the statement has parameters and no values for them");
         return rc;
     }
-    lk_rc rc = lk_sql_warm(sql, err);
+    lk_sql_request parsed = *request;
+    lk_rc          rc = lk_sql_warm(sql, err);
     if (rc == LK_OK) {
-        rc = lk_statement_engine_sql(sql->duck, request->statement, &engine_sql, err);
+        rc = lk_statement_parsed(sql->duck, request->statement, &parsed.statement, err);
     }
-    return rc == LK_OK ? lk_result_open(sql->duck, sql->runs, request, engine_sql, out, err) : rc;
+    if (rc == LK_OK) {
+        rc = lk_statement_engine_sql(sql->duck, parsed.statement, &engine_sql, err);
+    }
+    return rc == LK_OK ? lk_result_open(sql->duck, sql->runs, &parsed, engine_sql, out, err) : rc;
 }
 
 lk_rc lk_sql_schema(lk_sql *sql, const lk_sql_request *request, struct ArrowSchema *out, lk_err *err)

@@ -2,6 +2,7 @@
 #include "base/limits.h"
 #include "sql/duck_priv.h"
 #include "sql/parse_priv.h"
+#include "sql/simple_priv.h"
 
 #include <stdlib.h>
 
@@ -85,15 +86,57 @@ static lk_rc keep_tree(lk_sql_statement *statement, const json_t *tree, lk_err *
     return LK_OK;
 }
 
-lk_rc lk_statement_parse(lk_duck *duck, lk_bytes text, lk_sql_statement **out, lk_err *err)
+static lk_sql_statement *new_statement(lk_bytes text)
 {
     lk_sql_statement *statement = calloc(1, sizeof *statement);
     LK_ASSERT(statement != NULL);
     atomic_init(&statement->refs, 1);
     statement->text = lk_arena_copy(&statement->arena, text);
-    lk_arena    scratch = {0};
-    lk_sql_text parts = {0};
-    json_t     *tree = NULL;
+    return statement;
+}
+
+static void count_bytes(lk_sql_statement *statement)
+{
+    statement->bytes = sizeof *statement + statement->arena.used_bytes + statement->tree.size;
+}
+
+lk_sql_statement *lk_statement_simple(lk_bytes text)
+{
+    lk_sql_statement *statement = new_statement(text);
+    if (!lk_simple_parse(statement)) {
+        lk_sql_statement_unref(statement);
+        return NULL;
+    }
+    count_bytes(statement);
+    return statement;
+}
+
+lk_rc lk_statement_parsed(lk_duck *duck, lk_sql_statement *statement, lk_sql_statement **out, lk_err *err)
+{
+    lk_sql_statement *parsed =
+        statement->tree.size > 0 ? statement : atomic_load_explicit(&statement->parsed, memory_order_acquire);
+    if (parsed == NULL) {
+        lk_sql_statement *made = NULL;
+        lk_rc             rc = lk_statement_parse(duck, statement->text, &made, err);
+        if (rc != LK_OK) {
+            return rc;
+        }
+        if (atomic_compare_exchange_strong(&statement->parsed, &parsed, made)) {
+            parsed = made;
+        } else {
+            lk_sql_statement_unref(made); /* another thread was first */
+        }
+    }
+    *out = parsed;
+    return LK_OK;
+}
+
+lk_rc lk_statement_parse(lk_duck *duck, lk_bytes text, lk_sql_statement **out, lk_err *err)
+{
+    lk_sql_statement *statement = new_statement(text);
+    lk_arena          scratch = {0};
+    lk_sql_text       parts = {0};
+    json_t           *tree = NULL;
 
     lk_rc rc = lk_sql_text_read(text, &scratch, &parts, err);
     if (rc == LK_OK) {
@@ -113,7 +156,7 @@ lk_rc lk_statement_parse(lk_duck *duck, lk_bytes text, lk_sql_statement **out, l
     }
     json_decref(tree);
     lk_arena_close(&scratch);
-    statement->bytes = sizeof *statement + statement->arena.used_bytes + statement->tree.size;
+    count_bytes(statement);
     if (rc != LK_OK) {
         lk_sql_statement_unref(statement);
         return rc;
@@ -165,6 +208,7 @@ void lk_sql_statement_unref(lk_sql_statement *statement)
     if (before == 1) {
         atomic_thread_fence(memory_order_acquire);
         free(atomic_load_explicit(&statement->engine_sql, memory_order_relaxed));
+        lk_sql_statement_unref(atomic_load_explicit(&statement->parsed, memory_order_relaxed));
         lk_arena_close(&statement->arena);
         free(statement);
     }

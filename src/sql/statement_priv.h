@@ -4,7 +4,7 @@
  * statement_priv.h - what the gate made of a text: sources, the straight shape, the origin of output columns, and
  * the tree in which every table is called "lake:N", N an index into sources.
  *
- * Everything lies in the statement's arena and never changes, but engine_sql, which is filled once.
+ * Everything lies in the statement's arena and never changes, but engine_sql and parsed, which are filled once.
  * Threads: shared.
  */
 #include "sql/sql.h"
@@ -102,21 +102,22 @@ struct lk_origin_select {
 
 /* -- the statement --------------------------------------------------------------------------------- */
 struct lk_sql_statement {
-    atomic_uint             refs;
-    lk_arena                arena;
-    lk_bytes                text; /* the cache's key */
-    lk_explain              explain;
-    lk_sql_table           *tables;
-    size_t                  table_count;
-    lk_sql_source          *sources;
-    size_t                  source_count;
-    size_t                  parameter_count;
-    bool                    lists;
-    const lk_shape         *shape;      /* NULL: not straight */
-    const lk_origin_select *origin;     /* NULL: nothing known */
-    lk_bytes                tree;       /* JSON for lk_duck_deserialize */
-    _Atomic(char *)         engine_sql; /* NUL-terminated; NULL until first needed */
-    size_t                  bytes;      /* what the cache counts */
+    atomic_uint                 refs;
+    lk_arena                    arena;
+    lk_bytes                    text; /* the cache's key */
+    lk_explain                  explain;
+    lk_sql_table               *tables;
+    size_t                      table_count;
+    lk_sql_source              *sources;
+    size_t                      source_count;
+    size_t                      parameter_count;
+    bool                        lists;
+    const lk_shape             *shape;      /* NULL: not straight */
+    const lk_origin_select     *origin;     /* NULL: nothing known */
+    lk_bytes                    tree;       /* JSON for lk_duck_deserialize; empty: read by lk_simple_parse */
+    _Atomic(lk_sql_statement *) parsed;     /* the same text with its tree, once it was needed; owned */
+    _Atomic(char *)             engine_sql; /* NUL-terminated; NULL until first needed */
+    size_t                      bytes;      /* what the cache counts */
 };
 
 /* Fills everything that depends on the tree alone. tree is DuckDB's JSON, changed in place. */
