@@ -237,7 +237,7 @@ static lk_rc faulty_replace(lk_store *store, lk_bytes key, lk_bytes bytes, lk_er
     struct faulty_store *self = self_of(store);
     lk_fault             fault = lk_fault_plan_next(self->plan, "replace");
     bool                 arrives = fault == LK_FAULT_NONE || fault == LK_FAULT_REPLY_LOST;
-    lk_rc                rc = arrives                   ? lk_store_replace(self->under, key, bytes, err)
+    lk_rc                rc = arrives                  ? lk_store_replace(self->under, key, bytes, err)
                               : fault == LK_FAULT_TORN ? put_half(self, key, bytes, err)
                                                        : LK_OK;
     return rc == LK_OK && fault != LK_FAULT_NONE ? fail(fault, "replace", true, err) : rc;

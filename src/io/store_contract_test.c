@@ -130,6 +130,26 @@ static void the_second_put_loses_and_changes_nothing(void **state)
     assert_int_equal(entries_of(f, "d"), 1);
 }
 
+static void a_replaced_object_is_the_old_or_the_new_one_whole(void **state)
+{
+    fixture         *f = *state;
+    lk_store_reader *reader = NULL;
+    uint64_t         size = 0;
+    char             seen[5];
+    put(f, "d/name", LK_LITERAL("first"));
+    assert_int_equal(lk_store_open_object(f->store, LK_LITERAL("d/name"), &reader, &size, &f->err), LK_OK);
+    assert_int_equal(lk_store_replace(f->store, LK_LITERAL("d/name"), LK_LITERAL("another"), &f->err), LK_OK);
+    lk_store_range range = {0, sizeof seen, seen};
+    assert_int_equal(lk_store_read(reader, &range, 1, &f->err), LK_OK);
+    lk_store_reader_close(reader);
+    assert_memory_equal(seen, "first", sizeof seen);
+    assert_true(lk_bytes_equal(get(f, "d/name"), LK_LITERAL("another")));
+    assert_int_equal(lk_store_replace(f->store, LK_LITERAL("e/new"), LK_LITERAL("x"), &f->err), LK_OK);
+    assert_true(lk_bytes_equal(get(f, "e/new"), LK_LITERAL("x")));
+    assert_int_equal(entries_of(f, "d"), 1);
+    assert_int_equal(entries_of(f, "e"), 1);
+}
+
 static void an_object_is_invisible_until_finished(void **state)
 {
     fixture         *f = *state;

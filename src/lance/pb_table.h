@@ -6,8 +6,8 @@
  *
  * Invariants:
  *   1. Decoding a message of n bytes takes at most LK_PB_MEMORY_FACTOR * n + 1 MiB of memory.
- *   2. A rewritten manifest holds every field of its base that lk_pb_manifest_append does not set, unknown
- *      ones included, byte for byte and in the same order.
+ *   2. A rewritten manifest holds every field of its base that lk_pb_manifest_append neither sets nor replaces,
+ *      unknown ones included, byte for byte and in the same order.
  * Threads: stateless.
  */
 #include "lance/manifest.h"
@@ -36,6 +36,14 @@ typedef struct lk_pb_new_version { /* what a commit sets; everything else comes 
     uint32_t           fragment_id_max;
     const lk_fragment *fragments; /* added after those of the base */
     size_t             fragment_count;
+    bool               replaces_fragments; /* raw_fragments stand where those of the base stood */
+    const lk_bytes    *raw_fragments;      /* DataFragment messages */
+    size_t             raw_fragment_count;
+    bool               replaces_fields;
+    const lk_bytes    *raw_fields; /* Field messages */
+    size_t             raw_field_count;
+    bool               sets_next_row_id;
+    uint64_t           next_row_id;
     lk_bytes           transaction_file; /* "" = none */
     bool               has_index_section;
     uint64_t           index_section_offset, transaction_section_offset;
@@ -84,9 +92,19 @@ const char *lk_operation_name(lk_operation operation);
 LK_MUST_CHECK lk_rc lk_pb_transaction_decode(
     lk_bytes message, lk_arena *arena, lk_transaction *out, lk_err *err);
 
-/* An append of these fragments (operation is ignored), or with a schema: an overwrite, which makes a table. */
-void lk_pb_transaction_encode(const lk_transaction *transaction, const lk_fragment *fragments, size_t count,
-    const lk_lance_schema *schema, lk_buf *out);
+/* Appends a transaction around `body`, the message of its operation. */
+void lk_pb_transaction_encode(const lk_transaction *transaction, lk_bytes body, lk_buf *out);
+
+/* The messages of the operations that add fragments; of a fragment: its id, files and rows. */
+void lk_pb_append_encode(const lk_fragment *fragments, size_t count, lk_buf *out);
+void lk_pb_overwrite_encode(
+    const lk_fragment *fragments, size_t count, const lk_lance_schema *schema, lk_buf *out);
+
+/* One DataFragment message: id, files and rows. */
+void lk_pb_fragment_encode(const lk_fragment *fragment, lk_buf *out);
+/* fragment->raw with this deletion file instead of the one it had. LK_E_CORRUPT_FILE. */
+LK_MUST_CHECK lk_rc lk_pb_fragment_with_deletion(
+    const lk_fragment *fragment, const lk_deletion_file *deletion, lk_buf *out, lk_err *err);
 
 /* Appends a FileDescriptor: schema and row count. */
 void lk_pb_file_descriptor(const lk_lance_schema *schema, uint64_t rows, lk_buf *out);

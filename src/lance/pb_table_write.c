@@ -150,6 +150,8 @@ static void encode_version(lk_arena *arena, const lk_pb_new_version *version, Lk
     lk__pb__manifest__init(pb);
     pb->n_fragments = version->fragment_count;
     pb->fragments = encode_fragments(arena, version->fragments, version->fragment_count);
+    pb->has_next_row_id = version->sets_next_row_id;
+    pb->next_row_id = version->next_row_id;
     pb->has_version = 1;
     pb->version = version->version;
     pb->has_index_section = version->has_index_section;
@@ -199,23 +201,27 @@ void lk_pb_manifest_create(
     lk_arena_close(&arena);
 }
 
+enum { /* fields of Manifest */
+    FIELDS = 1,
+    FRAGMENTS = 2,
+    VERSION = 3,
+    AUX_DATA = 4,
+    INDEX_SECTION = 6,
+    TIMESTAMP = 7,
+    TAG = 8,
+    READER_FLAGS = 9,
+    WRITER_FLAGS = 10,
+    MAX_FRAGMENT_ID = 11,
+    TRANSACTION_FILE = 12,
+    WRITER_VERSION = 13,
+    NEXT_ROW_ID = 14,
+    TRANSACTION_SECTION_OLD = 21,
+    TRANSACTION_SECTION = 23
+};
+
 /* What encode_version sets and what belongs to one version only (auxiliary data, its tag). */
 static bool is_set_by_commit(uint32_t number)
 {
-    enum {
-        VERSION = 3,
-        AUX_DATA = 4,
-        INDEX_SECTION = 6,
-        TIMESTAMP = 7,
-        TAG = 8,
-        READER_FLAGS = 9,
-        WRITER_FLAGS = 10,
-        MAX_FRAGMENT_ID = 11,
-        TRANSACTION_FILE = 12,
-        WRITER_VERSION = 13,
-        TRANSACTION_SECTION_OLD = 21,
-        TRANSACTION_SECTION = 23
-    };
     switch (number) {
     case VERSION:
     case AUX_DATA:
@@ -235,14 +241,37 @@ static bool is_set_by_commit(uint32_t number)
     }
 }
 
+static bool is_replaced(const lk_pb_new_version *version, uint32_t number)
+{
+    switch (number) {
+    case FIELDS:
+        return version->replaces_fields;
+    case FRAGMENTS:
+        return version->replaces_fragments;
+    case NEXT_ROW_ID:
+        return version->sets_next_row_id;
+    default:
+        return is_set_by_commit(number);
+    }
+}
+
+static void put_all(lk_buf *out, uint32_t number, const lk_bytes *messages, size_t count)
+{
+    for (size_t i = 0; i < count; i++) {
+        lk_wire_put_bytes(out, number, messages[i]);
+    }
+}
+
 lk_rc lk_pb_manifest_append(lk_bytes base, const lk_pb_new_version *version, lk_buf *out, lk_err *err)
 {
     lk_wire_field field = {0};
+    put_all(out, FIELDS, version->raw_fields, version->raw_field_count);
+    put_all(out, FRAGMENTS, version->raw_fragments, version->raw_fragment_count);
     while (base.size > 0) {
         if (!lk_wire_next(&base, &field)) {
             return lk_fail(err, LK_E_CORRUPT_FILE, "the manifest message is malformed");
         }
-        if (!is_set_by_commit(field.number)) {
+        if (!is_replaced(version, field.number)) {
             lk_buf_append_bytes(out, field.whole);
         }
     }
@@ -254,39 +283,82 @@ lk_rc lk_pb_manifest_append(lk_bytes base, const lk_pb_new_version *version, lk_
     return LK_OK;
 }
 
-void lk_pb_transaction_encode(const lk_transaction *transaction, const lk_fragment *fragments, size_t count,
-    const lk_lance_schema *schema, lk_buf *out)
+/* -- transactions ------------------------------------------------------------------------------------ */
+
+void lk_pb_transaction_encode(const lk_transaction *transaction, lk_bytes body, lk_buf *out)
 {
     lk_arena            arena = {0};
     Lk__Pb__Transaction pb;
-    Lk__Pb__Append      append;
-    Lk__Pb__Overwrite   overwrite;
 
     lk__pb__transaction__init(&pb);
-    lk__pb__append__init(&append);
-    lk__pb__overwrite__init(&overwrite);
     pb.has_read_version = transaction->read_version != 0;
     pb.read_version = transaction->read_version;
     pb.has_uuid = 1;
     pb.uuid = borrow(transaction->uuid);
     pb.n_transaction_properties = transaction->property_count;
     pb.transaction_properties = encode_pairs(&arena, transaction->properties, transaction->property_count);
-    if (schema == NULL) {
-        append.n_fragments = count;
-        append.fragments = encode_fragments(&arena, fragments, count);
-        pb.append = &append;
-    } else {
-        encoded_schema encoded = encode_schema(&arena, schema);
-        overwrite.n_fragments = count;
-        overwrite.fragments = encode_fragments(&arena, fragments, count);
-        overwrite.n_schema = encoded.field_count;
-        overwrite.schema = encoded.fields;
-        overwrite.n_schema_metadata = encoded.metadata_count;
-        overwrite.schema_metadata = encoded.metadata;
-        pb.overwrite = &overwrite;
-    }
+    pack(&pb.base, out);
+    lk_wire_put_bytes(out, (uint32_t)transaction->operation, body);
+    lk_arena_close(&arena);
+}
+
+void lk_pb_append_encode(const lk_fragment *fragments, size_t count, lk_buf *out)
+{
+    lk_arena       arena = {0};
+    Lk__Pb__Append pb;
+    lk__pb__append__init(&pb);
+    pb.n_fragments = count;
+    pb.fragments = encode_fragments(&arena, fragments, count);
     pack(&pb.base, out);
     lk_arena_close(&arena);
+}
+
+void lk_pb_overwrite_encode(
+    const lk_fragment *fragments, size_t count, const lk_lance_schema *schema, lk_buf *out)
+{
+    lk_arena          arena = {0};
+    Lk__Pb__Overwrite pb;
+    encoded_schema    encoded = encode_schema(&arena, schema);
+    lk__pb__overwrite__init(&pb);
+    pb.n_fragments = count;
+    pb.fragments = encode_fragments(&arena, fragments, count);
+    pb.n_schema = encoded.field_count;
+    pb.schema = encoded.fields;
+    pb.n_schema_metadata = encoded.metadata_count;
+    pb.schema_metadata = encoded.metadata;
+    pack(&pb.base, out);
+    lk_arena_close(&arena);
+}
+
+/* -- fragments --------------------------------------------------------------------------------------- */
+
+void lk_pb_fragment_encode(const lk_fragment *fragment, lk_buf *out)
+{
+    lk_arena arena = {0};
+    pack(&encode_fragments(&arena, fragment, 1)[0]->base, out);
+    lk_arena_close(&arena);
+}
+
+lk_rc lk_pb_fragment_with_deletion(
+    const lk_fragment *fragment, const lk_deletion_file *deletion, lk_buf *out, lk_err *err)
+{
+    enum { DELETION_FILE = 3 }; /* of DataFragment */
+    Lk__Pb__DeletionFile pb;
+    lk_buf               message = {0};
+    if (!lk_wire_copy_without(fragment->raw, DELETION_FILE, out)) {
+        return lk_fail(err, LK_E_CORRUPT_FILE, "the message of a fragment is malformed");
+    }
+    lk__pb__deletion_file__init(&pb);
+    pb.has_file_type = deletion->kind == LK_DELETION_BITMAP;
+    pb.file_type = deletion->kind == LK_DELETION_BITMAP;
+    pb.has_read_version = pb.has_id = pb.has_num_deleted_rows = 1;
+    pb.read_version = deletion->read_version;
+    pb.id = deletion->id;
+    pb.num_deleted_rows = deletion->count;
+    pack(&pb.base, &message);
+    lk_wire_put_bytes(out, DELETION_FILE, lk_buf_view(&message));
+    lk_buf_deinit(&message);
+    return LK_OK;
 }
 
 void lk_pb_file_descriptor(const lk_lance_schema *schema, uint64_t rows, lk_buf *out)

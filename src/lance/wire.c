@@ -56,3 +56,41 @@ bool lk_wire_next(lk_bytes *rest, lk_wire_field *out)
     out->whole = (lk_bytes){start, (size_t)(rest->data - start)};
     return true;
 }
+
+static void put_varint(lk_buf *out, uint64_t value)
+{
+    uint8_t bytes[10];
+    size_t  size = 0;
+    for (; value >= 0x80; value >>= 7) {
+        bytes[size++] = (uint8_t)(value | 0x80);
+    }
+    bytes[size++] = (uint8_t)value;
+    lk_buf_append(out, bytes, size);
+}
+
+void lk_wire_put_u64(lk_buf *out, uint32_t number, uint64_t value)
+{
+    put_varint(out, (uint64_t)number << 3);
+    put_varint(out, value);
+}
+
+void lk_wire_put_bytes(lk_buf *out, uint32_t number, lk_bytes value)
+{
+    put_varint(out, (uint64_t)number << 3 | 2);
+    put_varint(out, value.size);
+    lk_buf_append_bytes(out, value);
+}
+
+bool lk_wire_copy_without(lk_bytes message, uint32_t number, lk_buf *out)
+{
+    lk_wire_field field = {0};
+    while (message.size > 0) {
+        if (!lk_wire_next(&message, &field)) {
+            return false;
+        }
+        if (field.number != number) {
+            lk_buf_append_bytes(out, field.whole);
+        }
+    }
+    return true;
+}

@@ -1,8 +1,8 @@
 #ifndef LK_LANCE_WIRE_H
 #define LK_LANCE_WIRE_H
 /*
- * wire.h - one protobuf field after another, without knowing the message: what a rewrite that must keep
- * unknown fields needs. Threads: stateless.
+ * wire.h - one protobuf field after another, without knowing the message, read and written: what a rewrite that
+ * must keep unknown fields needs. Threads: stateless.
  */
 #include "base/bytes.h"
 
@@ -14,5 +14,12 @@ typedef struct lk_wire_field {
 
 /* Takes the next field off *rest (which is not empty); false when it is malformed. Groups are. */
 bool lk_wire_next(lk_bytes *rest, lk_wire_field *out);
+
+/* Append one field. A message may be put together from them in any order. */
+void lk_wire_put_u64(lk_buf *out, uint32_t number, uint64_t value);
+void lk_wire_put_bytes(lk_buf *out, uint32_t number, lk_bytes value);
+
+/* Appends the message without its fields of this number; false when it is malformed. */
+bool lk_wire_copy_without(lk_bytes message, uint32_t number, lk_buf *out);
 
 #endif

@@ -1,0 +1,280 @@
+/*
+ * change.c - see change.h.
+ */
+#include "lance/change.h"
+
+#include "base/limits.h"
+#include "base/uuid.h"
+#include "lance/rebase.h"
+#include "lance/versions.h"
+
+#include <inttypes.h>
+
+void lk_change_deinit(lk_change *change)
+{
+    lk_buf_deinit(&change->objects);
+    lk_buf_deinit(&change->operation);
+    lk_buf_deinit(&change->transaction);
+    lk_arena_close(&change->arena);
+}
+
+void lk_change_wrote(lk_change *change, lk_bytes key)
+{
+    lk_buf_append(&change->objects, &key, sizeof key);
+}
+
+static void remove_quietly(lk_change *change, lk_bytes key)
+{
+    lk_err ignored = {0};
+    if (lk_store_remove(change->env->store, key, &ignored) != LK_OK) {
+        return; /* it goes with a later cleanup */
+    }
+}
+
+static void remove_transaction(lk_change *change)
+{
+    if (change->transaction_name.size > 0) {
+        remove_quietly(
+            change, lk_arena_format(&change->arena, "_transactions/%.*s", LK_FMT(change->transaction_name)));
+    }
+    change->transaction_name = (lk_bytes){0};
+}
+
+void lk_change_undo(lk_change *change, const lk_err *err)
+{
+    if (err->maybe_applied) {
+        return;
+    }
+    for (size_t i = 0; i < change->objects.size / sizeof(lk_bytes); i++) {
+        remove_quietly(change, ((lk_bytes *)(void *)change->objects.data)[i]);
+    }
+    lk_buf_clear(&change->objects);
+    remove_transaction(change);
+}
+
+lk_rc lk_change_check_files(const lk_manifest *manifest, lk_err *err)
+{
+    if (manifest->file_minor == LK_CHANGE_FILE_MINOR) {
+        return LK_OK;
+    }
+    lk_rc rc =
+        lk_fail(err, LK_E_UNSUPPORTED_FORMAT, "the table's files are version 2.%u", manifest->file_minor);
+    lk_detail(err, "the table's files are version 2.%u; this build writes 2.%d only", manifest->file_minor,
+        LK_CHANGE_FILE_MINOR);
+    return rc;
+}
+
+/* -- transaction -------------------------------------------------------------------------------------- */
+
+static void encode_transaction(lk_change *change, const char *uuid)
+{
+    const lk_write_options *options = change->options;
+    size_t                  count = options == NULL ? 0 : options->property_count;
+    lk_metadata_pair       *properties = lk_arena_take(&change->arena, count * sizeof *properties);
+    for (size_t i = 0; i < count; i++) {
+        properties[i] = (lk_metadata_pair){options->properties[i].key, options->properties[i].value};
+    }
+    lk_transaction transaction = {
+        .read_version = change->base == NULL ? 0 : change->base->version,
+        .uuid = lk_bytes_of(uuid),
+        .operation = change->ops->operation,
+        .properties = properties,
+        .property_count = count,
+    };
+    lk_buf_clear(&change->transaction);
+    lk_pb_transaction_encode(&transaction, lk_buf_view(&change->operation), &change->transaction);
+}
+
+/* Once for every operation planned: mostly one, but a plan may say something else on top of another tip. */
+static lk_rc write_transaction(lk_change *change, const lk_manifest *tip, lk_bytes operation, lk_err *err)
+{
+    char uuid[LK_UUID_TEXT_SIZE + 1];
+    bool created = false;
+    bool external = tip == NULL || (tip->writer_flags & LK_FLAG_NO_TRANSACTION_FILES) == 0;
+    if (change->transaction.size > 0 && lk_bytes_equal(lk_buf_view(&change->operation), operation)) {
+        return LK_OK;
+    }
+    remove_transaction(change);
+    lk_buf_clear(&change->operation);
+    lk_buf_append_bytes(&change->operation, operation);
+    lk_uuid_format(lk_uuid_v7(change->env->clock, change->env->random), uuid);
+    encode_transaction(change, uuid);
+    if (!external) {
+        return LK_OK;
+    }
+    change->transaction_name = lk_arena_format(
+        &change->arena, "%" PRIu64 "-%s.txn", change->base == NULL ? 0 : change->base->version, uuid);
+    lk_bytes key = lk_arena_format(&change->arena, "_transactions/%.*s", LK_FMT(change->transaction_name));
+    lk_rc    rc =
+        lk_store_put_if_absent(change->env->store, key, lk_buf_view(&change->transaction), &created, err);
+    if (rc == LK_OK && !created) {
+        rc = lk_fail(err, LK_E_INTERNAL, "%.*s exists already", LK_FMT(key));
+    }
+    err->maybe_applied = false; /* a transaction file alone changes nothing */
+    return rc;
+}
+
+/* -- manifest ------------------------------------------------------------------------------------------ */
+
+static void append_section(lk_buf *object, lk_bytes section)
+{
+    char size[4];
+    lk_store_u32(size, (uint32_t)section.size);
+    lk_buf_append(object, size, sizeof size);
+    lk_buf_append_bytes(object, section);
+}
+
+/* Closes the object around the Manifest message that starts at `position`. */
+static void append_footer(lk_buf *object, size_t position)
+{
+    char footer[16] = {0};
+    lk_store_u32(object->data + position, (uint32_t)(object->size - position - 4));
+    lk_store_u64(footer, position);
+    lk_store_u16(footer + 10, 2);
+    memcpy(footer + 12, "LANC", 4);
+    lk_buf_append(object, footer, sizeof footer);
+}
+
+static lk_rc build_object(const lk_change *change, lk_change_plan *plan, lk_buf *object, lk_err *err)
+{
+    lk_pb_new_version *version = &plan->version;
+    version->transaction_file = change->transaction_name;
+    version->has_index_section = plan->has_index_section;
+    version->index_section_offset = object->size;
+    if (plan->has_index_section) {
+        append_section(object, plan->index_section);
+    }
+    version->transaction_section_offset = object->size;
+    append_section(object, lk_buf_view(&change->transaction));
+    size_t position = object->size;
+    lk_rc  rc = LK_OK;
+    lk_buf_append_zeros(object, 4);
+    if (plan->schema != NULL) {
+        lk_pb_manifest_create(plan->schema, LK_CHANGE_FILE_MINOR, version, object);
+    } else {
+        rc = lk_pb_manifest_append(plan->body, version, object, err);
+    }
+    append_footer(object, position);
+    return rc;
+}
+
+/* A plan that changes nothing: the tip, once more. */
+static lk_rc start_plan(
+    const lk_change *change, const lk_manifest *tip, lk_arena *arena, lk_change_plan *plan, lk_err *err)
+{
+    *plan = (lk_change_plan){
+        .version = {.version = 1, .timestamp_ms = lk_clock_wall_ms(change->env->clock)},
+    };
+    if (tip == NULL) {
+        return LK_OK;
+    }
+    plan->body = tip->body;
+    plan->version.version = tip->version + 1;
+    plan->version.reader_flags = tip->reader_flags;
+    plan->version.writer_flags = tip->writer_flags;
+    plan->version.has_fragment_id_max = tip->has_fragment_id_max;
+    plan->version.fragment_id_max = tip->fragment_id_max;
+    return lk_manifest_index_section(
+        change->env->store, tip, arena, &plan->index_section, &plan->has_index_section, err);
+}
+
+/* -- committing ---------------------------------------------------------------------------------------- */
+
+static lk_rc commit_object(lk_change *change, lk_bytes key, uint64_t version, const lk_buf *object,
+    lk_manifest **committed, lk_err *err)
+{
+    bool  won = false;
+    lk_rc rc = change->committer->commit(
+        change->committer, change->env->store, version, key, lk_buf_view(object), &won, err);
+    if (rc != LK_OK || !won) {
+        return rc;
+    }
+    rc = lk_manifest_parse(lk_buf_view(object), key, committed, err);
+    err->maybe_applied = rc != LK_OK; /* it is committed, whatever we make of it */
+    return rc;
+}
+
+/* One try on top of tip; *committed stays NULL when somebody else has that version. */
+static lk_rc try_next(lk_change *change, const lk_manifest *tip, lk_manifest **committed, lk_err *err)
+{
+    lk_arena           arena = {0};
+    lk_buf             object = {0};
+    lk_change_plan     plan;
+    lk_manifest_naming naming = tip == NULL ? LK_MANIFEST_V2 : lk_manifest_key_naming(tip->key);
+    *committed = NULL;
+    lk_rc rc = start_plan(change, tip, &arena, &plan, err);
+    if (rc == LK_OK) {
+        rc = change->ops->plan(change, tip, &arena, &plan, err);
+        err->maybe_applied = false; /* objects alone change nothing */
+    }
+    if (rc == LK_OK) {
+        rc = write_transaction(change, tip, plan.operation, err);
+    }
+    if (rc == LK_OK) {
+        rc = build_object(change, &plan, &object, err);
+    }
+    if (rc == LK_OK) {
+        lk_bytes key = lk_manifest_key(plan.version.version, naming, &arena);
+        rc = commit_object(change, key, plan.version.version, &object, committed, err);
+    }
+    lk_buf_deinit(&object);
+    lk_arena_close(&arena);
+    return rc;
+}
+
+static void back_off(const lk_change *change, unsigned attempt)
+{
+    uint64_t most_ms = LK_COMMIT_BACKOFF_MS;
+    for (unsigned i = 0; i < attempt && most_ms < LK_COMMIT_BACKOFF_MS_MAX; i++) {
+        most_ms *= 2;
+    }
+    lk_clock_sleep_ms(change->env->clock, 1 + lk_random_below(change->env->random, most_ms));
+}
+
+/* Alone: every try looks for the newest version first, so a version that was cleaned away is never made
+ * again. */
+static lk_rc commit_alone(lk_change *change, lk_manifest **committed, lk_err *err)
+{
+    const lk_manifest *base = change->base;
+    uint64_t           checked = base->version;
+    for (unsigned attempt = 0; attempt < LK_COMMIT_ATTEMPTS_MAX; attempt++) {
+        lk_manifest *tip = NULL;
+        lk_rc        rc = lk_rebase(change->env->store, base, checked, change->ops->goes_with, &tip, err);
+        if (rc == LK_OK && tip != NULL) {
+            checked = tip->version;
+            rc = lk_manifest_check_writable(tip, err);
+        }
+        if (rc == LK_OK) {
+            rc = try_next(change, tip == NULL ? base : tip, committed, err);
+        }
+        lk_manifest_close(tip);
+        if (rc != LK_OK || *committed != NULL) {
+            return rc;
+        }
+        back_off(change, attempt);
+    }
+    lk_rc rc = lk_fail(err, LK_E_CONFLICT, "%d tries", LK_COMMIT_ATTEMPTS_MAX);
+    lk_detail(err, "other writers were faster %d times", LK_COMMIT_ATTEMPTS_MAX);
+    return rc;
+}
+
+static lk_rc lost(const lk_change *change, lk_err *err)
+{
+    if (change->base == NULL) {
+        return lk_fail(err, LK_E_TABLE_EXISTS, "a version exists already");
+    }
+    uint64_t version = change->base->version + 1;
+    lk_rc    rc = lk_fail(err, LK_E_CONFLICT, "version %" PRIu64 " is taken", version);
+    lk_detail(err, "another writer committed version %" PRIu64, version);
+    return rc;
+}
+
+lk_rc lk_change_commit(lk_change *change, lk_manifest **committed, lk_err *err)
+{
+    *committed = NULL;
+    if (change->base != NULL && change->committer->stands_alone) {
+        return commit_alone(change, committed, err);
+    }
+    lk_rc rc = try_next(change, change->base, committed, err);
+    return rc == LK_OK && *committed == NULL ? lost(change, err) : rc;
+}

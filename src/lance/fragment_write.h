@@ -1,0 +1,34 @@
+#ifndef LK_LANCE_FRAGMENT_WRITE_H
+#define LK_LANCE_FRAGMENT_WRITE_H
+/*
+ * fragment_write.h - batches to new fragments of one data file each, cut at a number of rows. Every file is noted in
+ * the change, which removes it when it fails. Threads: confined.
+ */
+#include "lance/change.h"
+#include "lance/file_write.h"
+
+typedef struct lk_fragment_writer {
+    lk_change             *change;
+    const lk_lance_schema *schema;
+    int64_t                rows_max;  /* of a file */
+    lk_file_writer        *writer;    /* the file being written, or NULL */
+    lk_bytes               file_name; /* its name below data/ */
+    lk_buf                 fragments; /* of lk_fragment: every data file finished */
+    int64_t                row_count;
+} lk_fragment_writer;
+
+/* Borrows change and schema. rows_max 0: the default. */
+void lk_fragment_writer_init(
+    lk_fragment_writer *writer, lk_change *change, const lk_lance_schema *schema, uint64_t rows_max);
+void lk_fragment_writer_deinit(lk_fragment_writer *writer); /* accepts zero */
+
+/* Writes all of source; the last file is finished. A null where the schema has none is refused by value. */
+LK_MUST_CHECK lk_rc lk_fragment_writer_write(lk_fragment_writer *writer, lk_batches *source, lk_err *err);
+
+/* What was written so far; ids are zero until numbered. */
+lk_fragment *lk_fragment_writer_fragments(const lk_fragment_writer *writer, size_t *count);
+
+/* Gives them the ids from `first` on. LK_E_LIMIT when there are not that many. */
+LK_MUST_CHECK lk_rc lk_fragment_writer_number(lk_fragment_writer *writer, uint64_t first, lk_err *err);
+
+#endif
