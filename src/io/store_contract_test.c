@@ -424,6 +424,8 @@ static void one_reader_serves_many_threads(void **state)
 #define CONTRACT(open)                                                                                   \
     cmocka_unit_test_setup_teardown(a_put_object_reads_back, open, close_body),                          \
         cmocka_unit_test_setup_teardown(the_second_put_loses_and_changes_nothing, open, close_body),     \
+        cmocka_unit_test_setup_teardown(                                                                 \
+            a_replaced_object_is_the_old_or_the_new_one_whole, open, close_body),                        \
         cmocka_unit_test_setup_teardown(an_object_is_invisible_until_finished, open, close_body),        \
         cmocka_unit_test_setup_teardown(an_abandoned_object_leaves_nothing, open, close_body),           \
         cmocka_unit_test_setup_teardown(finishing_under_a_taken_name_is_a_conflict, open, close_body),   \
