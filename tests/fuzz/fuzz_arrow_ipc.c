@@ -52,8 +52,7 @@ static void read_all(lk_batches *batches, lk_ipc_container container)
     lk_ipc_writer    *writer = NULL;
     struct ArrowArray batch = {0};
     lk_err            err = {0}, write_err = {0};
-    bool              writing =
-        lk_ipc_writer_open(&batches->schema, container, &sink.base, &writer, &write_err) == LK_OK;
+    bool writing = lk_ipc_writer_open(&batches->schema, container, &sink.base, &writer, &write_err) == LK_OK;
     LK_ASSERT(writing); /* what was read can be written */
     while (lk_batches_next(batches, &batch, &err) == LK_OK && batch.release != NULL) {
         LK_ASSERT(lk_array_validate(&batches->schema, &batch, &err) == LK_OK);
@@ -73,13 +72,12 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     static lk_budget budget;
     uint8_t          choice = size > 0 ? data[0] : 0;
-    lk_ipc_options   options = {.budget = &budget,
-        .refuse_compressed = (choice & 1) != 0,
-        .decode_dictionaries = (choice & 2) != 0};
-    lk_bytes         bytes = {(const char *)data + 1, size > 0 ? size - 1 : 0};
-    lk_ipc_source   *source = lk_ipc_source_bytes(bytes);
-    lk_batches      *batches = NULL;
-    lk_err           err = {0};
+    lk_ipc_options   options = {
+          .budget = &budget, .refuse_compressed = (choice & 1) != 0, .decode_dictionaries = (choice & 2) != 0};
+    lk_bytes       bytes = {(const char *)data + 1, size > 0 ? size - 1 : 0};
+    lk_ipc_source *source = lk_ipc_source_bytes(bytes);
+    lk_batches    *batches = NULL;
+    lk_err         err = {0};
     lk_budget_init(&budget, "fuzz", BUDGET_BYTES, NULL);
     if ((choice & 4) != 0) {
         source->size = UINT64_MAX;

@@ -31,7 +31,8 @@ static void round_trip_message(lk_bytes message)
     lk_buf             encoded = {0};
     lk_err             err = {0}, ignored = {0};
     if (lk_ipc_schema_decode(message, &one, &err) == LK_OK) {
-        (void)lk_schema_check(&one, &ignored);
+        lk_rc checked = lk_schema_check(&one, &ignored); /* its answer is free, but it must answer */
+        LK_ASSERT(checked == LK_OK || ignored.detail[0] != '\0');
         LK_ASSERT(lk_ipc_schema_encode(&one, LK_IPC_ENCAPSULATED, &encoded, &err) == LK_OK);
         if (encoded.size <= 1 << 20) { /* shared offsets may unfold to more than a header may hold */
             LK_ASSERT(lk_ipc_schema_decode(lk_buf_view(&encoded), &two, &err) == LK_OK);
@@ -54,7 +55,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     } else if (choice == 1) {
         round_trip_text(bytes);
     } else {
-        (void)lk_column_parse(bytes, &column, &err);
+        lk_rc rc = lk_column_parse(bytes, &column, &err);
+        LK_ASSERT((rc == LK_OK) == (column.release != NULL) && (rc == LK_OK || err.detail[0] != '\0'));
         lk_schema_release(&column);
     }
     return 0;
