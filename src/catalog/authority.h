@@ -15,10 +15,10 @@
 typedef struct lk_authority lk_authority;
 
 typedef struct lk_registration {
-    lk_table_ref table;       /* in the arena of the call */
+    lk_table_ref table; /* in the arena of the call */
     lk_bytes     location, engine, incarnation;
-    uint64_t     version;     /* the published one */
-    lk_bytes     schema_ipc;  /* encapsulated Arrow IPC schema message */
+    uint64_t     version;    /* the published one */
+    lk_bytes     schema_ipc; /* encapsulated Arrow IPC schema message */
 } lk_registration;
 
 typedef struct lk_append_command {
@@ -36,7 +36,8 @@ typedef struct lk_name_page {
 struct lk_authority_ops {
     lk_rc (*create_table)(lk_authority *a, const lk_principal *who, lk_table_ref table,
         const struct ArrowSchema *schema, lk_err *err);
-    lk_rc (*drop_table)(lk_authority *a, const lk_principal *who, lk_table_ref table, lk_err *err); /* absent: LK_OK */
+    lk_rc (*drop_table)(
+        lk_authority *a, const lk_principal *who, lk_table_ref table, lk_err *err); /* absent: LK_OK */
     /* LK_E_TABLE_NOT_FOUND when absent. */
     lk_rc (*resolve)(lk_authority *a, const lk_principal *who, lk_table_ref table, lk_arena *arena,
         lk_registration *out, lk_err *err);

@@ -13,35 +13,35 @@
 typedef enum presence { UNKNOWN, PRESENT, ABSENT } presence;
 
 typedef struct entry {
-    struct entry *next;
-    uint64_t      hash;
-    lk_table_ref  table; /* in own */
-    char         *own;
-    presence      state;
-    lk_arena      arena; /* of the registration, when PRESENT */
+    struct entry   *next;
+    uint64_t        hash;
+    lk_table_ref    table; /* in own */
+    char           *own;
+    presence        state;
+    lk_arena        arena; /* of the registration, when PRESENT */
     lk_registration registration;
-    uint64_t      asked_ms;  /* when the answer was asked for */
-    uint64_t      retry_ms;  /* after a failure: not before */
-    uint64_t      epoch;     /* an answer asked for in an older one is not kept */
-    uint64_t      flights;   /* finished ones */
-    lk_rc         last_rc;   /* of the last flight */
-    unsigned      waiters;
-    bool          flying;
+    uint64_t        asked_ms; /* when the answer was asked for */
+    uint64_t        retry_ms; /* after a failure: not before */
+    uint64_t        epoch;    /* an answer asked for in an older one is not kept */
+    uint64_t        flights;  /* finished ones */
+    lk_rc           last_rc;  /* of the last flight */
+    unsigned        waiters;
+    bool            flying;
 } entry;
 
 struct lk_catalog_cache {
     lk_catalog_cache_options options;
-    lk_pool *pool; /* one thread: refreshes behind readers */
-    lk_mutex mutex;
-    lk_cond  landed; /* a flight ended */
+    lk_pool                 *pool; /* one thread: refreshes behind readers */
+    lk_mutex                 mutex;
+    lk_cond                  landed; /* a flight ended */
     /* All below guarded by mutex. */
-    entry  **buckets;
-    size_t   bucket_count, count, absent_count, hand;
+    entry      **buckets;
+    size_t       bucket_count, count, absent_count, hand;
     lk_snapshot *snapshot; /* NULL: never loaded */
-    uint64_t confirmed_ms, directory_retry_ms, directory_epoch, snapshot_epoch, directory_flights;
-    uint64_t failures, calls;
-    lk_rc    directory_rc;
-    bool     refreshing, closing;
+    uint64_t     confirmed_ms, directory_retry_ms, directory_epoch, snapshot_epoch, directory_flights;
+    uint64_t     failures, calls;
+    lk_rc        directory_rc;
+    bool         refreshing, closing;
 };
 
 enum { BUCKETS_MIN = 64 };
@@ -111,7 +111,7 @@ static void evict_one(lk_catalog_cache *cache)
 
 static void grow(lk_catalog_cache *cache)
 {
-    size_t count = cache->bucket_count * 2;
+    size_t  count = cache->bucket_count * 2;
     entry **buckets = calloc(count, sizeof *buckets);
     LK_ASSERT(buckets != NULL);
     for (size_t i = 0; i < cache->bucket_count; i++) {
@@ -129,7 +129,7 @@ static void grow(lk_catalog_cache *cache)
 static entry *find_or_add(lk_catalog_cache *cache, lk_table_ref table)
 {
     uint64_t hash = hash_table(table);
-    entry *e = *slot(cache, hash, table);
+    entry   *e = *slot(cache, hash, table);
     if (e != NULL) {
         return e;
     }
@@ -175,7 +175,7 @@ static bool usable(const entry *e, uint64_t now)
 
 static void install(entry *e, lk_catalog_cache *cache, const lk_registration *fresh, uint64_t asked_ms)
 {
-    bool same = e->state == PRESENT && lk_bytes_equal(e->registration.incarnation, fresh->incarnation);
+    bool     same = e->state == PRESENT && lk_bytes_equal(e->registration.incarnation, fresh->incarnation);
     uint64_t floor = same ? e->registration.version : 0; /* never behind what was shown */
     e->asked_ms = asked_ms;
     e->retry_ms = 0;
@@ -191,10 +191,10 @@ static void install(entry *e, lk_catalog_cache *cache, const lk_registration *fr
 /* Runs one flight for e. Called and returns with the mutex held; e stays, because it is flying. */
 static void fly(lk_catalog_cache *cache, entry *e, lk_err *err)
 {
-    lk_arena arena = {0};
+    lk_arena        arena = {0};
     lk_registration fresh = {0};
-    uint64_t epoch = e->epoch, asked_ms = now_ms(cache);
-    lk_authority *authority = cache->options.authority;
+    uint64_t        epoch = e->epoch, asked_ms = now_ms(cache);
+    lk_authority   *authority = cache->options.authority;
     e->flying = true;
     cache->calls++;
     lk_mutex_unlock(&cache->mutex);
@@ -250,7 +250,7 @@ static lk_rc resolve_locked(
             }
             continue;
         }
-        lk_err failure = {0};
+        lk_err   failure = {0};
         uint64_t epoch = e->epoch;
         fly(cache, e, &failure);
         if (failure.rc == LK_E_TABLE_NOT_FOUND && epoch == e->epoch) {
@@ -307,20 +307,21 @@ void lk_catalog_cache_changed(lk_catalog_cache *cache, lk_table_ref table)
 /* One refresh. Called and returns with the mutex held and refreshing set; clears it. */
 static void refresh(lk_catalog_cache *cache, lk_err *err)
 {
-    lk_arena arena = {0};
-    lk_bytes known = {0}, generation = {0};
+    lk_arena         arena = {0};
+    lk_bytes         known = {0}, generation = {0};
     lk_registration *items = NULL;
-    size_t count = 0;
-    bool modified = false;
-    uint64_t epoch = cache->directory_epoch, asked_ms = now_ms(cache);
-    lk_authority *authority = cache->options.authority;
-    lk_snapshot *fresh = NULL, *old = NULL;
+    size_t           count = 0;
+    bool             modified = false;
+    uint64_t         epoch = cache->directory_epoch, asked_ms = now_ms(cache);
+    lk_authority    *authority = cache->options.authority;
+    lk_snapshot     *fresh = NULL, *old = NULL;
     if (cache->snapshot != NULL) {
         known = lk_arena_copy(&arena, lk_snapshot_generation(cache->snapshot));
     }
     cache->calls++;
     lk_mutex_unlock(&cache->mutex);
-    lk_rc rc = authority->ops->directory(authority, known, &arena, &modified, &generation, &items, &count, err);
+    lk_rc rc =
+        authority->ops->directory(authority, known, &arena, &modified, &generation, &items, &count, err);
     if (rc == LK_OK && modified) {
         fresh = lk_snapshot_new(generation, items, count);
     } else if (rc == LK_OK && known.size == 0) {
@@ -351,7 +352,7 @@ static void refresh(lk_catalog_cache *cache, lk_err *err)
 static void refresh_behind(void *context)
 {
     lk_catalog_cache *cache = context;
-    lk_err ignored = {0};
+    lk_err            ignored = {0};
     lk_mutex_lock(&cache->mutex);
     if (cache->closing) {
         cache->refreshing = false;
@@ -372,8 +373,8 @@ static void start_behind(lk_catalog_cache *cache)
 static bool directory_usable(lk_catalog_cache *cache)
 {
     uint64_t now = now_ms(cache), age = now - cache->confirmed_ms;
-    bool failing = cache->directory_retry_ms != 0;
-    bool current = cache->snapshot_epoch == cache->directory_epoch && age <= LK_CATALOG_STALE_MS;
+    bool     failing = cache->directory_retry_ms != 0;
+    bool     current = cache->snapshot_epoch == cache->directory_epoch && age <= LK_CATALOG_STALE_MS;
     if (cache->snapshot == NULL || (!current && !failing)) {
         return false;
     }

@@ -8,14 +8,15 @@
  *   2. Of one incarnation, a reader of this cache never sees a version go down; after
  *      lk_catalog_cache_appended it sees that version or a newer one.
  *   3. One question at a time: concurrent misses of one table, and concurrent refreshes, share one call.
- *   4. While the authority answers, nothing older than LK_CATALOG_STALE_MS is shown. While it does not, the last
- *      good answer is, without limit of time; with none, the error is.
+ *   4. While the authority answers, nothing older than LK_CATALOG_STALE_MS is shown. While it does not, the
+ *      last good answer is, without limit of time; with none, the error is.
  *   5. Bounded: LK_CATALOG_ENTRIES_MAX entries, LK_CATALOG_ABSENT_MAX of them absent names, each of which is
  *      remembered LK_CATALOG_ABSENT_MS.
  *
  * A registration is asked for again when it is stale; its readers wait for that one call. A directory older
  * than LK_CATALOG_FRESH_MS is returned as it is while one refresh runs behind it; when it is stale, or after
- * lk_catalog_cache_changed, readers wait. After a failure nobody waits: one call a LK_CATALOG_RETRY_MS tries again.
+ * lk_catalog_cache_changed, readers wait. After a failure nobody waits: one call a LK_CATALOG_RETRY_MS tries
+ * again.
  *
  * Threads: shared. Calls may block on the authority; hold no lock. Entries guarded by one mutex (CATALOG).
  */
@@ -50,7 +51,7 @@ void lk_catalog_cache_appended(lk_catalog_cache *cache, lk_table_ref table, uint
 void lk_catalog_cache_changed(lk_catalog_cache *cache, lk_table_ref table);
 
 typedef struct lk_catalog_health {
-    bool     warmed;       /* a directory was loaded once */
+    bool     warmed; /* a directory was loaded once */
     bool     refreshing;
     uint64_t directory_age_ms;     /* since the authority last confirmed it; 0 before warmed */
     uint64_t consecutive_failures; /* of directory refreshes */

@@ -12,18 +12,19 @@
 #include <stddef.h>
 #include <stdint.h>
 #include <stdlib.h>
+
 #include <cmocka.h>
 
 typedef struct puppet {
-    lk_authority base; /* first */
+    lk_authority    base; /* first */
     lk_manual_clock clock;
-    lk_mutex     mutex;
-    lk_cond      released;
+    lk_mutex        mutex;
+    lk_cond         released;
     /* Guarded by mutex. */
-    bool         down, absent, held;
-    uint64_t     version, generation;
-    const char  *incarnation;
-    int          resolves, directories, waiting;
+    bool              down, absent, held;
+    uint64_t          version, generation;
+    const char       *incarnation;
+    int               resolves, directories, waiting;
     lk_catalog_cache *cache;
 } puppet;
 
@@ -55,8 +56,8 @@ static lk_rc resolve(lk_authority *base, const lk_principal *asker, lk_table_ref
         .incarnation = lk_bytes_of(p->incarnation),
         .version = p->version,
         .schema_ipc = LK_LITERAL("schema")};
-    bool absent = p->absent;
-    bool up = enter(p, &p->resolves);
+    bool            absent = p->absent;
+    bool            up = enter(p, &p->resolves);
     lk_mutex_unlock(&p->mutex);
     if (!up) {
         return lk_fail(err, LK_E_AUTHORITY_UNAVAILABLE, "down");
@@ -69,13 +70,13 @@ static lk_rc resolve(lk_authority *base, const lk_principal *asker, lk_table_ref
     return LK_OK;
 }
 
-static lk_rc directory(lk_authority *base, lk_bytes known, lk_arena *arena, bool *modified, lk_bytes *generation,
-    lk_registration **items, size_t *count, lk_err *err)
+static lk_rc directory(lk_authority *base, lk_bytes known, lk_arena *arena, bool *modified,
+    lk_bytes *generation, lk_registration **items, size_t *count, lk_err *err)
 {
     puppet *p = (puppet *)base;
     lk_mutex_lock(&p->mutex);
     uint64_t number = p->generation;
-    bool up = enter(p, &p->directories);
+    bool     up = enter(p, &p->directories);
     lk_mutex_unlock(&p->mutex);
     if (!up) {
         return lk_fail(err, LK_E_AUTHORITY_UNAVAILABLE, "down");
@@ -93,7 +94,7 @@ static const struct lk_authority_ops ops = {.resolve = resolve, .directory = dir
 static puppet *open_puppet(void)
 {
     puppet *p = calloc(1, sizeof *p);
-    lk_err err = {0};
+    lk_err  err = {0};
     p->base.ops = &ops;
     p->version = 5;
     p->generation = 1;
@@ -118,8 +119,8 @@ static void close_puppet(puppet *p)
 /* The version shown; fails the test on an error. */
 static uint64_t shown(puppet *p)
 {
-    lk_arena arena = {0};
-    lk_err err = {0};
+    lk_arena        arena = {0};
+    lk_err          err = {0};
     lk_registration r;
     assert_int_equal(lk_catalog_cache_resolve(p->cache, table, &arena, &r, &err), LK_OK);
     uint64_t version = r.version;
@@ -130,10 +131,10 @@ static uint64_t shown(puppet *p)
 
 static lk_rc resolve_code(puppet *p)
 {
-    lk_arena arena = {0};
-    lk_err err = {0};
+    lk_arena        arena = {0};
+    lk_err          err = {0};
     lk_registration r;
-    lk_rc rc = lk_catalog_cache_resolve(p->cache, table, &arena, &r, &err);
+    lk_rc           rc = lk_catalog_cache_resolve(p->cache, table, &arena, &r, &err);
     lk_arena_close(&arena);
     return rc;
 }
@@ -141,7 +142,7 @@ static lk_rc resolve_code(puppet *p)
 static lk_bytes shown_generation(puppet *p, lk_arena *arena)
 {
     lk_snapshot *snapshot = NULL;
-    lk_err err = {0};
+    lk_err       err = {0};
     assert_int_equal(lk_catalog_cache_directory(p->cache, &snapshot, &err), LK_OK);
     lk_bytes copy = lk_arena_copy(arena, lk_snapshot_generation(snapshot));
     lk_snapshot_unref(snapshot);
@@ -217,10 +218,10 @@ static void absence_is_remembered_for_a_second(void **state)
 static void names_that_cannot_exist_are_refused_without_asking(void **state)
 {
     (void)state;
-    puppet *p = open_puppet();
-    lk_arena arena = {0};
-    lk_err err = {0};
-    lk_registration r;
+    puppet            *p = open_puppet();
+    lk_arena           arena = {0};
+    lk_err             err = {0};
+    lk_registration    r;
     const lk_table_ref bad = {LK_LITERAL("a.b"), LK_LITERAL("t")};
     assert_int_equal(lk_catalog_cache_resolve(p->cache, bad, &arena, &r, &err), LK_E_INVALID_IDENTIFIER);
     assert_int_equal(p->resolves, 0);
@@ -280,9 +281,9 @@ typedef struct asker {
 
 static void ask(void *context)
 {
-    asker *a = context;
-    lk_arena arena = {0};
-    lk_err err = {0};
+    asker          *a = context;
+    lk_arena        arena = {0};
+    lk_err          err = {0};
     lk_registration r = {0};
     a->rc = lk_catalog_cache_resolve(a->p->cache, table, &arena, &r, &err);
     a->version = r.version;
@@ -310,8 +311,8 @@ static void join_askers(lk_thread *threads)
 static void many_who_ask_at_once_share_one_question(void **state)
 {
     (void)state;
-    puppet *p = open_puppet();
-    asker askers[ASKERS];
+    puppet   *p = open_puppet();
+    asker     askers[ASKERS];
     lk_thread threads[ASKERS];
     set(p, &p->held, true);
     start_askers(p, askers, threads);
@@ -330,8 +331,8 @@ static void many_who_ask_at_once_share_one_question(void **state)
 static void many_who_ask_at_once_share_one_failure(void **state)
 {
     (void)state;
-    puppet *p = open_puppet();
-    asker askers[ASKERS];
+    puppet   *p = open_puppet();
+    asker     askers[ASKERS];
     lk_thread threads[ASKERS];
     p->down = true;
     set(p, &p->held, true);
@@ -350,10 +351,10 @@ static void many_who_ask_at_once_share_one_failure(void **state)
 static void an_answer_from_before_an_own_append_is_not_kept(void **state)
 {
     (void)state;
-    puppet *p = open_puppet();
+    puppet   *p = open_puppet();
     lk_thread thread;
-    lk_err err = {0};
-    asker early = {.p = p};
+    lk_err    err = {0};
+    asker     early = {.p = p};
     set(p, &p->held, true);
     assert_int_equal(lk_thread_start(&thread, "early", ask, &early, &err), LK_OK);
     wait_for(p, &p->waiting, 1);
@@ -370,7 +371,7 @@ static void an_answer_from_before_an_own_append_is_not_kept(void **state)
 static void a_directory_is_shown_while_it_is_refreshed_behind(void **state)
 {
     (void)state;
-    puppet *p = open_puppet();
+    puppet  *p = open_puppet();
     lk_arena arena = {0};
     assert_true(lk_bytes_equal(shown_generation(p, &arena), LK_LITERAL("g1")));
     p->generation = 2;
@@ -392,7 +393,7 @@ static void a_directory_is_shown_while_it_is_refreshed_behind(void **state)
 static void a_stale_directory_and_one_that_this_process_changed_are_waited_for(void **state)
 {
     (void)state;
-    puppet *p = open_puppet();
+    puppet  *p = open_puppet();
     lk_arena arena = {0};
     (void)shown_generation(p, &arena);
     p->generation = 2;
@@ -408,11 +409,11 @@ static void a_stale_directory_and_one_that_this_process_changed_are_waited_for(v
 static void the_last_good_directory_is_shown_while_the_authority_is_away(void **state)
 {
     (void)state;
-    puppet *p = open_puppet();
-    lk_arena arena = {0};
-    lk_snapshot *snapshot = NULL;
+    puppet           *p = open_puppet();
+    lk_arena          arena = {0};
+    lk_snapshot      *snapshot = NULL;
     lk_catalog_health health;
-    lk_err err = {0};
+    lk_err            err = {0};
     p->down = true;
     assert_int_equal(lk_catalog_cache_directory(p->cache, &snapshot, &err), LK_E_AUTHORITY_UNAVAILABLE);
     p->down = false;

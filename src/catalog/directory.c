@@ -10,7 +10,7 @@ static const char no_generation[] = "00000000-0000-0000-0000-000000000000";
 
 lk_rc lk_directory_generation(lk_kv *kv, lk_arena *arena, lk_bytes *generation, lk_err *err)
 {
-    bool found = false;
+    bool  found = false;
     lk_rc rc = lk_kv_get(kv, LK_REGISTRY_GENERATION, arena, generation, &found, err);
     if (rc == LK_OK && !found) {
         *generation = LK_LITERAL(no_generation);
@@ -29,7 +29,7 @@ typedef struct listing {
 static lk_registration *add(listing *l)
 {
     if (l->count == l->capacity) {
-        size_t capacity = l->capacity == 0 ? LK_REGISTRY_PAGE_ITEMS : l->capacity * 2;
+        size_t           capacity = l->capacity == 0 ? LK_REGISTRY_PAGE_ITEMS : l->capacity * 2;
         lk_registration *items = lk_arena_take(l->arena, capacity * sizeof *items);
         if (l->count > 0) {
             memcpy(items, l->items, l->count * sizeof *items);
@@ -53,7 +53,7 @@ static lk_rc take_version(listing *l, const lk_kv_item *item, lk_err *err)
 {
     lk_bytes incarnation = {0};
     uint64_t version = 0;
-    lk_rc rc = lk_registry_decode_version(item->key, item->value, l->arena, &incarnation, &version, err);
+    lk_rc    rc = lk_registry_decode_version(item->key, item->value, l->arena, &incarnation, &version, err);
     if (rc != LK_OK || l->versioned == l->count) {
         return rc;
     }
@@ -69,11 +69,11 @@ static lk_rc scan_family(lk_kv *kv, lk_bytes family, listing *l,
     lk_rc (*take)(listing *l, const lk_kv_item *item, lk_err *err), lk_err *err)
 {
     lk_bytes cursor = {0};
-    lk_rc rc = LK_OK;
+    lk_rc    rc = LK_OK;
     do {
         lk_kv_item *items = NULL;
-        size_t count = 0;
-        lk_bytes next = {0};
+        size_t      count = 0;
+        lk_bytes    next = {0};
         rc = lk_kv_scan(kv, family, cursor, LK_REGISTRY_PAGE_ITEMS, l->arena, &items, &count, &next, err);
         for (size_t i = 0; rc == LK_OK && i < count; i++) {
             rc = take(l, &items[i], err);
@@ -108,7 +108,7 @@ lk_rc lk_directory_read(lk_kv *kv, lk_bytes known, lk_arena *arena, bool *modifi
         return rc;
     }
     for (int attempt = 0; attempt < LK_DIRECTORY_ATTEMPTS; attempt++) {
-        listing l = {.arena = arena};
+        listing  l = {.arena = arena};
         lk_bytes after = {0};
         rc = scan_all(kv, &l, err);
         if (rc == LK_OK) {
@@ -132,7 +132,8 @@ lk_rc lk_directory_read(lk_kv *kv, lk_bytes known, lk_arena *arena, bool *modifi
         }
         before = after;
     }
-    return lk_fail(err, LK_E_AUTHORITY_UNAVAILABLE, "the directory changed during %d scans", LK_DIRECTORY_ATTEMPTS);
+    return lk_fail(
+        err, LK_E_AUTHORITY_UNAVAILABLE, "the directory changed during %d scans", LK_DIRECTORY_ATTEMPTS);
 }
 
 /* -- pages ----------------------------------------------------------------------------------------- */
@@ -153,10 +154,10 @@ lk_rc lk_directory_check_page(lk_bytes continuation, size_t limit, lk_err *err)
 static lk_rc page(lk_kv *kv, lk_bytes prefix, lk_bytes continuation, size_t limit, lk_arena *arena,
     lk_name_page *out, lk_err *err)
 {
-    lk_buf cursor = {0};
+    lk_buf      cursor = {0};
     lk_kv_item *items = NULL;
-    size_t count = 0;
-    lk_bytes next = {0};
+    size_t      count = 0;
+    lk_bytes    next = {0};
     *out = (lk_name_page){0};
     lk_rc rc = lk_directory_check_page(continuation, limit, err);
     if (rc != LK_OK) {
@@ -190,12 +191,12 @@ lk_rc lk_directory_tables(lk_kv *kv, lk_bytes ns, lk_bytes continuation, size_t 
     lk_name_page *out, lk_err *err)
 {
     lk_bytes prefix = lk_arena_format(arena, "tbl/%.*s/", LK_FMT(ns));
-    lk_rc rc = lk_namespace_check(ns, err);
+    lk_rc    rc = lk_namespace_check(ns, err);
     return rc != LK_OK ? rc : page(kv, prefix, continuation, limit, arena, out, err);
 }
 
-lk_rc lk_directory_namespaces(lk_kv *kv, lk_bytes continuation, size_t limit, lk_arena *arena, lk_name_page *out,
-    lk_err *err)
+lk_rc lk_directory_namespaces(
+    lk_kv *kv, lk_bytes continuation, size_t limit, lk_arena *arena, lk_name_page *out, lk_err *err)
 {
     return page(kv, LK_REGISTRY_NAMESPACES, continuation, limit, arena, out, err);
 }

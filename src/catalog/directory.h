@@ -23,8 +23,8 @@ LK_MUST_CHECK lk_rc lk_directory_read(lk_kv *kv, lk_bytes known, lk_arena *arena
  * empty. */
 LK_MUST_CHECK lk_rc lk_directory_tables(lk_kv *kv, lk_bytes ns, lk_bytes continuation, size_t limit,
     lk_arena *arena, lk_name_page *out, lk_err *err);
-LK_MUST_CHECK lk_rc lk_directory_namespaces(lk_kv *kv, lk_bytes continuation, size_t limit, lk_arena *arena,
-    lk_name_page *out, lk_err *err);
+LK_MUST_CHECK lk_rc lk_directory_namespaces(
+    lk_kv *kv, lk_bytes continuation, size_t limit, lk_arena *arena, lk_name_page *out, lk_err *err);
 
 /* The bounds above, for listings that do not come from the store. */
 LK_MUST_CHECK lk_rc lk_directory_check_page(lk_bytes continuation, size_t limit, lk_err *err);

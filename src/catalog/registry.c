@@ -19,7 +19,7 @@ static lk_rc corrupt(lk_bytes key, const lk_err *cause, lk_err *err)
 
 static bool split(lk_bytes key, size_t skip, lk_table_ref *out)
 {
-    lk_bytes rest = {key.data + skip, key.size - skip};
+    lk_bytes    rest = {key.data + skip, key.size - skip};
     const char *slash = memchr(rest.data, '/', rest.size);
     if (slash == NULL) {
         return false;
@@ -39,7 +39,7 @@ static lk_bytes finish(lk_arena *arena, lk_buf *text)
 
 static lk_bytes encode_descriptor(lk_arena *arena, const lk_registration *r)
 {
-    lk_buf text = {0};
+    lk_buf         text = {0};
     lk_json_writer w = {.out = &text};
     lk_json_object(&w);
     lk_json_key(&w, "location");
@@ -56,7 +56,7 @@ static lk_bytes encode_descriptor(lk_arena *arena, const lk_registration *r)
 
 static lk_bytes encode_version(lk_arena *arena, lk_bytes incarnation, uint64_t version)
 {
-    lk_buf text = {0};
+    lk_buf         text = {0};
     lk_json_writer w = {.out = &text};
     lk_json_object(&w);
     lk_json_key(&w, "incarnation_id");
@@ -86,8 +86,8 @@ lk_rc lk_registry_decode_descriptor(
     return LK_OK;
 }
 
-lk_rc lk_registry_decode_version(lk_bytes key, lk_bytes raw, lk_arena *arena, lk_bytes *incarnation,
-    uint64_t *version, lk_err *err)
+lk_rc lk_registry_decode_version(
+    lk_bytes key, lk_bytes raw, lk_arena *arena, lk_bytes *incarnation, uint64_t *version, lk_err *err)
 {
     const lk_json_field fields[] = {
         {"incarnation_id", LK_JSON_TEXT, incarnation, false, NULL},
@@ -102,14 +102,14 @@ lk_rc lk_registry_decode_version(lk_bytes key, lk_bytes raw, lk_arena *arena, lk
 
 /* -- load ------------------------------------------------------------------------------------------ */
 /* One look at both records. *whole = false: they are of different incarnations, or one is missing. */
-static lk_rc look(lk_kv *kv, lk_table_ref table, lk_arena *arena, lk_table_record *out, bool *found, bool *whole,
-    lk_err *err)
+static lk_rc look(lk_kv *kv, lk_table_ref table, lk_arena *arena, lk_table_record *out, bool *found,
+    bool *whole, lk_err *err)
 {
     lk_bytes key = table_key(arena, LK_REGISTRY_DESCRIPTORS, table);
     lk_bytes version_key = table_key(arena, LK_REGISTRY_VERSIONS, table);
     lk_bytes incarnation = {0};
-    bool has_version = false;
-    lk_rc rc = lk_kv_get(kv, key, arena, &out->descriptor_raw, found, err);
+    bool     has_version = false;
+    lk_rc    rc = lk_kv_get(kv, key, arena, &out->descriptor_raw, found, err);
     if (rc == LK_OK) {
         rc = lk_kv_get(kv, version_key, arena, &out->version_raw, &has_version, err);
     }
@@ -129,7 +129,7 @@ static lk_rc look(lk_kv *kv, lk_table_ref table, lk_arena *arena, lk_table_recor
 lk_rc lk_registry_load(
     lk_kv *kv, lk_table_ref table, lk_arena *arena, lk_table_record *out, bool *found, lk_err *err)
 {
-    bool whole = false;
+    bool  whole = false;
     lk_rc rc = LK_OK;
     for (int attempt = 0; rc == LK_OK && !whole && attempt < LOAD_ATTEMPTS; attempt++) {
         *out = (lk_table_record){0};
@@ -156,12 +156,12 @@ static const lk_bytes *keep(lk_arena *arena, lk_bytes bytes)
 static lk_rc count_namespace(
     lk_kv *kv, lk_bytes ns, bool up, lk_arena *arena, lk_kv_change *change, lk_err *err)
 {
-    lk_bytes key = lk_arena_format(arena, "ns/%.*s", LK_FMT(ns)), raw = {0};
-    uint64_t tables = 0;
-    bool found = false;
+    lk_bytes            key = lk_arena_format(arena, "ns/%.*s", LK_FMT(ns)), raw = {0};
+    uint64_t            tables = 0;
+    bool                found = false;
     const lk_json_field fields[] = {{"tables", LK_JSON_U64, &tables, false, NULL}};
-    lk_err cause = {0};
-    lk_rc rc = lk_kv_get(kv, key, arena, &raw, &found, err);
+    lk_err              cause = {0};
+    lk_rc               rc = lk_kv_get(kv, key, arena, &raw, &found, err);
     if (rc != LK_OK) {
         return rc;
     }
@@ -174,7 +174,8 @@ static lk_rc count_namespace(
     tables = up ? tables + 1 : tables - 1;
     *change = (lk_kv_change){.key = key,
         .expected = found ? keep(arena, raw) : NULL,
-        .value = tables == 0 ? NULL : keep(arena, lk_arena_format(arena, "{\"tables\":%" PRIu64 "}", tables))};
+        .value =
+            tables == 0 ? NULL : keep(arena, lk_arena_format(arena, "{\"tables\":%" PRIu64 "}", tables))};
     return LK_OK;
 }
 
@@ -182,12 +183,13 @@ lk_rc lk_registry_insert(lk_kv *kv, const lk_registration *registration, lk_byte
     lk_kv_change *changes, size_t *count, lk_err *err)
 {
     lk_kv_change counter = {0};
-    lk_rc rc = count_namespace(kv, registration->table.ns, true, arena, &counter, err);
+    lk_rc        rc = count_namespace(kv, registration->table.ns, true, arena, &counter, err);
     if (rc != LK_OK) {
         return rc;
     }
-    changes[(*count)++] = (lk_kv_change){.key = table_key(arena, LK_REGISTRY_DESCRIPTORS, registration->table),
-        .value = keep(arena, encode_descriptor(arena, registration))};
+    changes[(*count)++] =
+        (lk_kv_change){.key = table_key(arena, LK_REGISTRY_DESCRIPTORS, registration->table),
+            .value = keep(arena, encode_descriptor(arena, registration))};
     changes[(*count)++] = (lk_kv_change){.key = table_key(arena, LK_REGISTRY_VERSIONS, registration->table),
         .value = keep(arena, encode_version(arena, registration->incarnation, registration->version))};
     changes[(*count)++] = counter;
@@ -201,12 +203,12 @@ lk_rc lk_registry_erase(lk_kv *kv, const lk_table_record *record, lk_bytes gener
 {
     lk_kv_change counter = {0};
     lk_table_ref table = record->registration.table;
-    lk_rc rc = count_namespace(kv, table.ns, false, arena, &counter, err);
+    lk_rc        rc = count_namespace(kv, table.ns, false, arena, &counter, err);
     if (rc != LK_OK) {
         return rc;
     }
-    changes[(*count)++] = (lk_kv_change){
-        .key = table_key(arena, LK_REGISTRY_DESCRIPTORS, table), .expected = keep(arena, record->descriptor_raw)};
+    changes[(*count)++] = (lk_kv_change){.key = table_key(arena, LK_REGISTRY_DESCRIPTORS, table),
+        .expected = keep(arena, record->descriptor_raw)};
     changes[(*count)++] = (lk_kv_change){
         .key = table_key(arena, LK_REGISTRY_VERSIONS, table), .expected = keep(arena, record->version_raw)};
     changes[(*count)++] = counter;

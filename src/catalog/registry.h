@@ -46,12 +46,12 @@ lk_kv_change lk_registry_advance(const lk_table_record *record, uint64_t version
 /* Decoding for scans (directory). key is the whole key. */
 LK_MUST_CHECK lk_rc lk_registry_decode_descriptor(
     lk_bytes key, lk_bytes raw, lk_arena *arena, lk_registration *out, lk_err *err);
-LK_MUST_CHECK lk_rc lk_registry_decode_version(lk_bytes key, lk_bytes raw, lk_arena *arena, lk_bytes *incarnation,
-    uint64_t *version, lk_err *err);
+LK_MUST_CHECK lk_rc lk_registry_decode_version(
+    lk_bytes key, lk_bytes raw, lk_arena *arena, lk_bytes *incarnation, uint64_t *version, lk_err *err);
 
 #define LK_REGISTRY_DESCRIPTORS LK_LITERAL("tbl/")
-#define LK_REGISTRY_VERSIONS LK_LITERAL("tblv/")
-#define LK_REGISTRY_NAMESPACES LK_LITERAL("ns/")
-#define LK_REGISTRY_GENERATION LK_LITERAL("__lake_internal/catalog-directory-generation")
+#define LK_REGISTRY_VERSIONS    LK_LITERAL("tblv/")
+#define LK_REGISTRY_NAMESPACES  LK_LITERAL("ns/")
+#define LK_REGISTRY_GENERATION  LK_LITERAL("__lake_internal/catalog-directory-generation")
 
 #endif

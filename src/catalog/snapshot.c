@@ -91,7 +91,7 @@ static size_t lower_bound(const lk_snapshot *snapshot, lk_table_ref table)
 const lk_registration *lk_snapshot_find(const lk_snapshot *snapshot, lk_table_ref table)
 {
     size_t at = lower_bound(snapshot, table);
-    bool found = at < snapshot->count && lk_table_ref_compare(snapshot->items[at].table, table) == 0;
+    bool   found = at < snapshot->count && lk_table_ref_compare(snapshot->items[at].table, table) == 0;
     return found ? &snapshot->items[at] : NULL;
 }
 

@@ -11,10 +11,10 @@ enum { CLAIM_ATTEMPTS = 3 }; /* a settle by another thread may move the path und
 static lk_rc read_object(lk_store *store, lk_bytes key, lk_arena *arena, lk_bytes *bytes, lk_err *err)
 {
     lk_store_reader *reader = NULL;
-    uint64_t size = 0;
-    lk_rc rc = lk_store_open_object(store, key, &reader, &size, err);
+    uint64_t         size = 0;
+    lk_rc            rc = lk_store_open_object(store, key, &reader, &size, err);
     if (rc == LK_OK) {
-        char *data = lk_arena_take(arena, (size_t)size + 1);
+        char                *data = lk_arena_take(arena, (size_t)size + 1);
         const lk_store_range whole = {.offset = 0, .size = (size_t)size, .out = data};
         rc = size == 0 ? LK_OK : lk_store_read(reader, &whole, 1, err);
         *bytes = (lk_bytes){data, (size_t)size};
@@ -26,7 +26,8 @@ static lk_rc read_object(lk_store *store, lk_bytes key, lk_arena *arena, lk_byte
 static lk_rc foreign(lk_bytes location, uint64_t version, lk_err *err)
 {
     lk_rc rc = lk_fail(err, LK_E_FOREIGN_COMMIT, "version %" PRIu64 " of %.*s", version, LK_FMT(location));
-    lk_detail(err, "another writer committed version %" PRIu64 " to this table; nothing was appended", version);
+    lk_detail(
+        err, "another writer committed version %" PRIu64 " to this table; nothing was appended", version);
     lk_log_error(LK_LOG_FOREIGN_COMMIT, err);
     return rc;
 }
@@ -37,8 +38,8 @@ static lk_rc give_final_name(
 {
     lk_arena arena = {0};
     lk_bytes key = lk_pointer_final_path(&arena, version), present = {0};
-    bool created = false;
-    lk_rc rc = lk_store_name_again(store, staging, key, manifest, &created, err);
+    bool     created = false;
+    lk_rc    rc = lk_store_name_again(store, staging, key, manifest, &created, err);
     if (rc == LK_OK && !created) {
         rc = read_object(store, key, &arena, &present, err);
     }
@@ -52,7 +53,7 @@ static lk_rc give_final_name(
 static bool is_final(const lk_pointer *head)
 {
     lk_arena arena = {0};
-    bool final = lk_bytes_equal(head->path, lk_pointer_final_path(&arena, head->version));
+    bool     final = lk_bytes_equal(head->path, lk_pointer_final_path(&arena, head->version));
     lk_arena_close(&arena);
     return final;
 }
@@ -61,7 +62,7 @@ static lk_rc settle_head(lk_store *store, lk_bytes location, const lk_pointer *h
 {
     lk_arena arena = {0};
     lk_bytes manifest = {0};
-    lk_rc rc = read_object(store, head->path, &arena, &manifest, err);
+    lk_rc    rc = read_object(store, head->path, &arena, &manifest, err);
     if (rc == LK_OK) {
         rc = give_final_name(store, location, head->version, head->path, manifest, err);
     }
@@ -72,10 +73,10 @@ static lk_rc settle_head(lk_store *store, lk_bytes location, const lk_pointer *h
 /* Nobody may have put a manifest above the head: it would be taken for ours by every reader in place. */
 static lk_rc look_ahead(lk_owned_committer *c, lk_store *store, uint64_t version, lk_err *err)
 {
-    lk_arena arena = {0};
+    lk_arena         arena = {0};
     lk_store_reader *reader = NULL;
-    uint64_t size = 0;
-    lk_err seen = {0};
+    uint64_t         size = 0;
+    lk_err           seen = {0};
     lk_rc rc = lk_store_open_object(store, lk_pointer_final_path(&arena, version), &reader, &size, &seen);
     lk_store_reader_close(reader);
     lk_arena_close(&arena);
@@ -89,20 +90,21 @@ static lk_rc look_ahead(lk_owned_committer *c, lk_store *store, uint64_t version
     return LK_OK;
 }
 
-static lk_rc load_predecessor(lk_owned_committer *c, uint64_t version, lk_arena *arena, lk_pointer *head, lk_err *err)
+static lk_rc load_predecessor(
+    lk_owned_committer *c, uint64_t version, lk_arena *arena, lk_pointer *head, lk_err *err)
 {
     lk_rc rc = lk_pointer_load(c->kv, c->location, arena, head, err);
-    bool live = rc == LK_OK && head->state == LK_POINTER_LIVE;
-    bool follows = version == 1
-        ? !live && head->state != LK_POINTER_DELETING
-        : live && head->version + 1 == version && lk_bytes_equal(head->incarnation, c->incarnation);
+    bool  live = rc == LK_OK && head->state == LK_POINTER_LIVE;
+    bool  follows = version == 1 ? !live && head->state != LK_POINTER_DELETING
+                                 : live && head->version + 1 == version &&
+                                      lk_bytes_equal(head->incarnation, c->incarnation);
     c->lost = rc == LK_OK && !follows;
     return rc;
 }
 
 /* The atomic step. The path of the head may be moved to its final name meanwhile: that is not a loss. */
-static lk_rc claim(lk_owned_committer *c, uint64_t version, lk_bytes staging, lk_arena *arena, lk_pointer *head,
-    bool *applied, lk_err *err)
+static lk_rc claim(lk_owned_committer *c, uint64_t version, lk_bytes staging, lk_arena *arena,
+    lk_pointer *head, bool *applied, lk_err *err)
 {
     const lk_pointer_claim next = {.base = c->location,
         .incarnation = c->incarnation,
@@ -112,7 +114,7 @@ static lk_rc claim(lk_owned_committer *c, uint64_t version, lk_bytes staging, lk
         .guard_value = c->terms.guard_value,
         .with = c->terms.with,
         .with_count = c->terms.with_count};
-    lk_rc rc = lk_pointer_claim_next(c->kv, head, &next, applied, err);
+    lk_rc                  rc = lk_pointer_claim_next(c->kv, head, &next, applied, err);
     for (int attempt = 1; rc == LK_OK && !*applied && attempt < CLAIM_ATTEMPTS; attempt++) {
         lk_bytes before = head->raw;
         rc = load_predecessor(c, version, arena, head, err);
@@ -125,7 +127,7 @@ static lk_rc claim(lk_owned_committer *c, uint64_t version, lk_bytes staging, lk
     return rc;
 }
 
-/* The version is committed: what fails from here is repaired by the next settle, and reported by a log line. */
+/* The version is committed: what fails from here is logged, and repaired by the next settle. */
 static void name_and_sweep(lk_owned_committer *c, lk_store *store, uint64_t version, lk_bytes staging,
     lk_bytes manifest, const lk_pointer *head)
 {
@@ -145,10 +147,10 @@ static void name_and_sweep(lk_owned_committer *c, lk_store *store, uint64_t vers
 static lk_rc run(lk_owned_committer *c, lk_store *store, uint64_t version, lk_bytes manifest, lk_arena *arena,
     bool *won, lk_err *err)
 {
-    char name[LK_UUID_TEXT_SIZE + 1];
+    char       name[LK_UUID_TEXT_SIZE + 1];
     lk_pointer head;
-    bool created = false;
-    lk_rc rc = load_predecessor(c, version, arena, &head, err);
+    bool       created = false;
+    lk_rc      rc = load_predecessor(c, version, arena, &head, err);
     if (rc != LK_OK || c->lost) {
         return rc;
     }
@@ -185,7 +187,7 @@ static lk_rc commit(lk_committer *committer, lk_store *store, uint64_t version, 
     lk_bytes manifest, bool *won, lk_err *err)
 {
     lk_owned_committer *c = (lk_owned_committer *)committer;
-    lk_arena arena = {0};
+    lk_arena            arena = {0};
     LK_ASSERT(lk_bytes_equal(final_key, lk_pointer_final_path(&arena, version)));
     c->claimed = c->lost = c->named = *won = false;
     lk_rc rc = run(c, store, version, manifest, &arena, won, err);
@@ -210,10 +212,10 @@ void lk_owned_committer_init(lk_owned_committer *committer, lk_kv *kv, lk_clock 
 
 lk_rc lk_owned_settle(lk_kv *kv, lk_store *store, lk_bytes location, lk_commit_terms terms, lk_err *err)
 {
-    lk_arena arena = {0};
+    lk_arena   arena = {0};
     lk_pointer head;
-    bool applied = false;
-    lk_rc rc = lk_pointer_load(kv, location, &arena, &head, err);
+    bool       applied = false;
+    lk_rc      rc = lk_pointer_load(kv, location, &arena, &head, err);
     if (rc != LK_OK || head.state != LK_POINTER_LIVE || is_final(&head)) {
         goto done;
     }
@@ -230,7 +232,8 @@ lk_rc lk_owned_settle(lk_kv *kv, lk_store *store, lk_bytes location, lk_commit_t
         *err = (lk_err){0};
         rc = lk_pointer_load(kv, location, &arena, &now, err);
         if (rc == LK_OK && lk_bytes_equal(now.raw, head.raw)) {
-            rc = lk_fail(err, LK_E_CORRUPT_FILE, "no manifest %.*s of %.*s", LK_FMT(head.path), LK_FMT(location));
+            rc = lk_fail(
+                err, LK_E_CORRUPT_FILE, "no manifest %.*s of %.*s", LK_FMT(head.path), LK_FMT(location));
         }
     }
 done:

@@ -43,8 +43,8 @@ void lk_owned_committer_init(lk_owned_committer *committer, lk_kv *kv, lk_clock 
     lk_bytes location, lk_bytes incarnation, lk_commit_terms terms);
 
 /*
- * Gives the head of a live table its final name if a dead process left it without, and lets the pointer name it.
- * Does nothing for a table that is absent or being deleted, or when someone else moved it meanwhile.
+ * Gives the head of a live table its final name if a dead process left it without, and lets the pointer name
+ * it. Does nothing for a table that is absent or being deleted, or when someone else moved it meanwhile.
  * LK_E_FOREIGN_COMMIT when other bytes lie there.
  */
 LK_MUST_CHECK lk_rc lk_owned_settle(

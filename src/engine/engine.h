@@ -27,7 +27,7 @@
 #include "kv/kv.h"
 #include "lance/dataset.h"
 
-typedef struct lk_engine lk_engine;
+typedef struct lk_engine         lk_engine;
 typedef struct lk_table_snapshot lk_table_snapshot; /* one pinned version; refcounted, immutable */
 
 typedef struct lk_table_at {
@@ -57,7 +57,11 @@ typedef struct lk_append_request {
     lk_commit_terms terms;
 } lk_append_request;
 
-typedef enum lk_reconciled { LK_RECONCILED_ABSENT, LK_RECONCILED_COMMITTED, LK_RECONCILED_UNKNOWN } lk_reconciled;
+typedef enum lk_reconciled {
+    LK_RECONCILED_ABSENT,
+    LK_RECONCILED_COMMITTED,
+    LK_RECONCILED_UNKNOWN
+} lk_reconciled;
 
 struct lk_engine_ops {
     /* An empty table as version 1. LK_E_TABLE_EXISTS when the location has one; LK_E_INVALID_SCHEMA. */
@@ -83,12 +87,13 @@ struct lk_engine {
     lk_bytes                    kind; /* "lance" */
 };
 
-/* A snapshot is scanned through its Lance dataset; the mem engine gives its own body. It outlives its scans. */
+/* A snapshot outlives its scans. Lance's reads its dataset; the mem engine gives its own body. */
 struct lk_table_snapshot_ops {
     const struct ArrowSchema *(*schema)(const lk_table_snapshot *snapshot);
     uint64_t (*row_count)(const lk_table_snapshot *snapshot);
     lk_rc (*scan)(lk_table_snapshot *snapshot, const lk_scan_options *options, lk_batches **out, lk_err *err);
-    lk_rc (*morsels)(lk_table_snapshot *snapshot, const lk_scan_options *options, lk_morsel_scan **out, lk_err *err);
+    lk_rc (*morsels)(
+        lk_table_snapshot *snapshot, const lk_scan_options *options, lk_morsel_scan **out, lk_err *err);
     size_t (*bytes)(const lk_table_snapshot *snapshot);
     void (*free)(lk_table_snapshot *snapshot);
 };

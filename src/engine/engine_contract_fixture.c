@@ -8,11 +8,12 @@
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
+
 #include <cmocka.h>
 
 #define INCARNATION LK_LITERAL("0197f0f4-7b2a-7000-8000-0000000000aa")
-#define GUARD LK_LITERAL("election/leader")
-#define TENANT LK_LITERAL("acme")
+#define GUARD       LK_LITERAL("election/leader")
+#define TENANT      LK_LITERAL("acme")
 
 static const char digest_a[] = "aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa";
 static const char digest_b[] = "bbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbb";
@@ -25,7 +26,7 @@ static lk_table_at at(contract *c, uint64_t version)
 static lk_rc create(contract *c, lk_commit_terms terms)
 {
     struct ArrowSchema schema;
-    uint64_t version = 0;
+    uint64_t           version = 0;
     lk_mem_rows_schema(&schema);
     const lk_create_request request = {
         .location = c->location, .incarnation = INCARNATION, .schema = &schema, .terms = terms};
@@ -38,8 +39,8 @@ static lk_rc create(contract *c, lk_commit_terms terms)
     return rc;
 }
 
-static lk_rc append_as(contract *c, uint64_t base, const char *operation, const char *digest, lk_batches *rows,
-    lk_commit_terms terms, uint64_t *version)
+static lk_rc append_as(contract *c, uint64_t base, const char *operation, const char *digest,
+    lk_batches *rows, lk_commit_terms terms, uint64_t *version)
 {
     const lk_append_request request = {.at = at(c, base),
         .tenant = TENANT,
@@ -53,9 +54,11 @@ static lk_rc append_as(contract *c, uint64_t base, const char *operation, const 
     return rc;
 }
 
-static lk_rc append(contract *c, uint64_t base, const char *operation, int64_t first, int64_t count, uint64_t *version)
+static lk_rc append(
+    contract *c, uint64_t base, const char *operation, int64_t first, int64_t count, uint64_t *version)
 {
-    return append_as(c, base, operation, digest_a, lk_mem_rows_open(first, count, 100), (lk_commit_terms){0}, version);
+    return append_as(
+        c, base, operation, digest_a, lk_mem_rows_open(first, count, 100), (lk_commit_terms){0}, version);
 }
 
 static void must_append(contract *c, uint64_t base, const char *operation, int64_t first, int64_t count)
@@ -73,11 +76,11 @@ static lk_rc open_at(contract *c, uint64_t version, lk_table_snapshot **out)
 
 static void check_rows(contract *c, uint64_t version, uint64_t rows, int64_t sum)
 {
-    lk_table_snapshot *snapshot = NULL;
-    lk_batches *batches = NULL;
+    lk_table_snapshot    *snapshot = NULL;
+    lk_batches           *batches = NULL;
     const lk_scan_options all = {.limit = UINT64_MAX};
-    uint64_t got_rows = 0;
-    int64_t got_sum = 0;
+    uint64_t              got_rows = 0;
+    int64_t               got_sum = 0;
     assert_int_equal(open_at(c, version, &snapshot), LK_OK);
     assert_int_equal(snapshot->ops->row_count(snapshot), rows);
     assert_int_equal(snapshot->ops->scan(snapshot, &all, &batches, &c->err), LK_OK);
@@ -97,9 +100,10 @@ static uint64_t head(contract *c)
 static bool has_object(contract *c, uint64_t version)
 {
     lk_store_reader *reader = NULL;
-    uint64_t size = 0;
-    lk_err err = {0};
-    lk_rc rc = lk_store_open_object(c->store, lk_pointer_final_path(&c->arena, version), &reader, &size, &err);
+    uint64_t         size = 0;
+    lk_err           err = {0};
+    lk_rc            rc =
+        lk_store_open_object(c->store, lk_pointer_final_path(&c->arena, version), &reader, &size, &err);
     assert_true(rc == LK_OK || rc == LK_E_NOT_FOUND);
     lk_store_reader_close(reader);
     return rc == LK_OK;
@@ -107,25 +111,26 @@ static bool has_object(contract *c, uint64_t version)
 
 static void put_foreign(contract *c, uint64_t version)
 {
-    bool created = false;
+    bool     created = false;
     lk_bytes bytes = LK_LITERAL("somebody else's manifest");
-    assert_int_equal(lk_store_put_if_absent(
-                         c->store, lk_pointer_final_path(&c->arena, version), bytes, &created, &c->err), LK_OK);
+    assert_int_equal(
+        lk_store_put_if_absent(c->store, lk_pointer_final_path(&c->arena, version), bytes, &created, &c->err),
+        LK_OK);
     assert_true(created);
 }
 
 static void put_key(contract *c, lk_bytes key, lk_bytes value)
 {
-    bool applied = false;
+    bool               applied = false;
     const lk_kv_change change = {.key = key, .value = &value, .any = true};
-    const lk_kv_write write = {.changes = &change, .change_count = 1};
+    const lk_kv_write  write = {.changes = &change, .change_count = 1};
     assert_int_equal(lk_kv_put(c->kv, &write, &applied, &c->err), LK_OK);
 }
 
 static bool has_key(contract *c, lk_bytes key)
 {
     lk_bytes value = {0};
-    bool found = false;
+    bool     found = false;
     assert_int_equal(lk_kv_get(c->kv, key, &c->arena, &value, &found, &c->err), LK_OK);
     return found;
 }
@@ -133,7 +138,7 @@ static bool has_key(contract *c, lk_bytes key)
 /* -- the suite --------------------------------------------------------------------------------------- */
 static void a_new_table_is_an_empty_version_one(void **state)
 {
-    contract *c = *state;
+    contract          *c = *state;
     struct ArrowSchema expected;
     lk_table_snapshot *snapshot = NULL;
     assert_int_equal(create(c, (lk_commit_terms){0}), LK_OK);
@@ -179,7 +184,7 @@ static void every_version_keeps_its_rows_for_ever(void **state)
 static void a_stale_base_commits_nothing(void **state)
 {
     contract *c = *state;
-    uint64_t version = 0;
+    uint64_t  version = 0;
     assert_int_equal(create(c, (lk_commit_terms){0}), LK_OK);
     must_append(c, 1, "op1", 0, 10);
     assert_int_equal(append(c, 1, "op2", 0, 10, &version), LK_E_CONFLICT);
@@ -191,23 +196,24 @@ static void a_stale_base_commits_nothing(void **state)
 static void a_repeated_operation_returns_its_version(void **state)
 {
     contract *c = *state;
-    uint64_t version = 0;
+    uint64_t  version = 0;
     assert_int_equal(create(c, (lk_commit_terms){0}), LK_OK);
     must_append(c, 1, "op1", 0, 10);
     must_append(c, 2, "op2", 0, 10);
     assert_int_equal(append(c, 1, "op1", 0, 10, &version), LK_OK);
     assert_int_equal(version, 2);
     lk_batches *rows = lk_mem_rows_open(0, 10, 10);
-    assert_int_equal(append_as(c, 1, "op1", digest_b, rows, (lk_commit_terms){0}, &version), LK_E_OPERATION_CONFLICT);
+    assert_int_equal(
+        append_as(c, 1, "op1", digest_b, rows, (lk_commit_terms){0}, &version), LK_E_OPERATION_CONFLICT);
     assert_int_equal(head(c), 3);
 }
 
 static void the_callers_changes_are_in_the_same_write(void **state)
 {
-    contract *c = *state;
-    uint64_t version = 0;
-    lk_bytes value = LK_LITERAL("v");
-    const lk_kv_change with = {.key = LK_LITERAL("mine"), .value = &value};
+    contract             *c = *state;
+    uint64_t              version = 0;
+    lk_bytes              value = LK_LITERAL("v");
+    const lk_kv_change    with = {.key = LK_LITERAL("mine"), .value = &value};
     const lk_commit_terms terms = {.with = &with, .with_count = 1};
     assert_int_equal(create(c, (lk_commit_terms){0}), LK_OK);
     lk_batches *rows = lk_mem_rows_open(0, 10, 10);
@@ -225,7 +231,7 @@ static void the_callers_changes_are_in_the_same_write(void **state)
 static void a_lost_guard_commits_nothing(void **state)
 {
     contract *c = *state;
-    uint64_t version = 0;
+    uint64_t  version = 0;
     put_key(c, GUARD, LK_LITERAL("other"));
     const lk_commit_terms mine = {.guard_key = GUARD, .guard_value = LK_LITERAL("me")};
     assert_int_not_equal(create(c, mine), LK_OK);
@@ -239,26 +245,29 @@ static void a_lost_guard_commits_nothing(void **state)
 
 static void rows_that_do_not_fit_are_refused_before_the_commit(void **state)
 {
-    contract *c = *state;
-    uint64_t version = 0;
+    contract         *c = *state;
+    uint64_t          version = 0;
     struct ArrowArray batch = {0};
     assert_int_equal(create(c, (lk_commit_terms){0}), LK_OK);
     lk_batches *rows = lk_mem_rows_open(0, 1, 1);
     assert_int_equal(ArrowSchemaSetName(rows->schema.children[0], "other"), NANOARROW_OK);
-    assert_int_equal(append_as(c, 1, "op1", digest_a, rows, (lk_commit_terms){0}, &version), LK_E_SCHEMA_MISMATCH);
+    assert_int_equal(
+        append_as(c, 1, "op1", digest_a, rows, (lk_commit_terms){0}, &version), LK_E_SCHEMA_MISMATCH);
     assert_false(c->err.maybe_applied);
     assert_int_equal(head(c), 1);
     must_append(c, 1, "op1", 0, 1); /* nothing is left of it */
     lk_array_release(&batch);
 }
 
-static lk_reconciled reconcile(contract *c, uint64_t base, const char *operation, const char *digest, lk_rc expected)
+static lk_reconciled reconcile(
+    contract *c, uint64_t base, const char *operation, const char *digest, lk_rc expected)
 {
     lk_reconciled out = LK_RECONCILED_UNKNOWN;
-    uint64_t version = 0;
+    uint64_t      version = 0;
     c->err = (lk_err){0};
     assert_int_equal(c->engine->ops->reconcile(c->engine, at(c, base), TENANT, lk_bytes_of(operation),
-                         lk_bytes_of(digest), &out, &version, &c->err), expected);
+                         lk_bytes_of(digest), &out, &version, &c->err),
+        expected);
     if (out == LK_RECONCILED_COMMITTED) {
         assert_int_equal(version, 3);
     }
@@ -284,7 +293,7 @@ static void reconcile_finds_a_commit_above_the_base_or_proves_that_there_is_none
 
 static void an_exact_version_is_opened_or_it_is_gone(void **state)
 {
-    contract *c = *state;
+    contract          *c = *state;
     lk_table_snapshot *snapshot = NULL;
     assert_int_equal(create(c, (lk_commit_terms){0}), LK_OK);
     must_append(c, 1, "op1", 0, 1);
@@ -297,8 +306,8 @@ static void an_exact_version_is_opened_or_it_is_gone(void **state)
 
 static void a_removed_table_is_gone_and_removing_it_again_is_harmless(void **state)
 {
-    contract *c = *state;
-    lk_table_snapshot *snapshot = NULL;
+    contract             *c = *state;
+    lk_table_snapshot    *snapshot = NULL;
     const lk_commit_terms none = {0};
     assert_int_equal(c->engine->ops->remove(c->engine, at(c, 0), none, &c->err), LK_OK); /* never made */
     assert_int_equal(create(c, none), LK_OK);
@@ -313,7 +322,7 @@ static void a_removed_table_is_gone_and_removing_it_again_is_harmless(void **sta
 static void a_foreign_manifest_above_the_head_stops_appends(void **state)
 {
     contract *c = *state;
-    uint64_t version = 0;
+    uint64_t  version = 0;
     assert_int_equal(create(c, (lk_commit_terms){0}), LK_OK);
     must_append(c, 1, "op1", 0, 10);
     put_foreign(c, 3);
@@ -345,12 +354,12 @@ static void a_version_without_its_final_name_is_read_and_then_named(void **state
 
 static void a_scan_projects_and_limits(void **state)
 {
-    contract *c = *state;
+    contract          *c = *state;
     lk_table_snapshot *snapshot = NULL;
-    lk_batches *batches = NULL;
-    const size_t columns[] = {0};
-    uint64_t rows = 0;
-    int64_t sum = 0;
+    lk_batches        *batches = NULL;
+    const size_t       columns[] = {0};
+    uint64_t           rows = 0;
+    int64_t            sum = 0;
     assert_int_equal(create(c, (lk_commit_terms){0}), LK_OK);
     must_append(c, 1, "op1", 0, 250);
     assert_int_equal(open_at(c, 2, &snapshot), LK_OK);

@@ -9,7 +9,7 @@
 typedef struct contract {
     lk_engine *engine;
     lk_kv     *kv;
-    lk_store  *store;    /* of the location below, as a stranger would open it */
+    lk_store  *store; /* of the location below, as a stranger would open it */
     lk_bytes   location;
     lk_arena   arena;
     lk_err     err;

@@ -16,8 +16,8 @@ typedef struct lk_commit_identity { /* empty members: the commit carries none (c
 
 /* Reads the identity of the manifest at path. *found = false when the manifest is gone. */
 typedef struct lk_history_reader {
-    lk_rc (*identity)(void *context, lk_bytes path, lk_arena *arena, lk_commit_identity *out, bool *found,
-        lk_err *err);
+    lk_rc (*identity)(
+        void *context, lk_bytes path, lk_arena *arena, lk_commit_identity *out, bool *found, lk_err *err);
     void *context;
 } lk_history_reader;
 
@@ -26,7 +26,7 @@ LK_MUST_CHECK lk_rc lk_history_reconcile(lk_kv *kv, lk_table_at base, const lk_c
     lk_history_reader reader, lk_reconciled *out, uint64_t *version, lk_err *err);
 
 /* Every live pointer is given to visit, in pages; used to recover. Stops at the first error of the scan. */
-LK_MUST_CHECK lk_rc lk_history_each_base(lk_kv *kv, lk_cancel *cancel,
+LK_MUST_CHECK lk_rc lk_history_each_base(lk_kv *kv, lk_cancel       *cancel,
     lk_rc (*visit)(void *context, lk_bytes base, lk_err *err), void *context, lk_err *err);
 
 #endif

@@ -10,9 +10,9 @@
 
 #include <stdlib.h>
 
-#define PROPERTY_TENANT LK_LITERAL("lake.append.tenant")
+#define PROPERTY_TENANT    LK_LITERAL("lake.append.tenant")
 #define PROPERTY_OPERATION LK_LITERAL("lake.append.operation_id")
-#define PROPERTY_DIGEST LK_LITERAL("lake.append.payload_sha256")
+#define PROPERTY_DIGEST    LK_LITERAL("lake.append.payload_sha256")
 
 enum { OPEN_ATTEMPTS = 3 }; /* a staging name may be swept between reading the pointer and opening */
 
@@ -45,7 +45,7 @@ static lk_rc open_store(lance_engine *engine, lk_bytes root, lk_store **out, lk_
 static lk_rc open_files(lance_engine *engine, lk_bytes location, lk_table_files **out, lk_err *err)
 {
     lk_store *store = NULL;
-    lk_rc rc = open_store(engine, location, &store, err);
+    lk_rc     rc = open_store(engine, location, &store, err);
     if (rc == LK_OK) {
         const lk_lance_env env = {.clock = engine->options.clock,
             .random = engine->options.random,
@@ -61,8 +61,8 @@ static lk_rc open_files(lance_engine *engine, lk_bytes location, lk_table_files 
 static lk_rc gone(lk_table_at at, lk_err *err)
 {
     *err = (lk_err){0};
-    return lk_fail(err, LK_E_SNAPSHOT_GONE, "version %llu of %.*s", (unsigned long long)at.version,
-        LK_FMT(at.location));
+    return lk_fail(
+        err, LK_E_SNAPSHOT_GONE, "version %llu of %.*s", (unsigned long long)at.version, LK_FMT(at.location));
 }
 
 static lk_rc find_manifest(lance_engine *engine, lk_table_at at, lk_arena *arena, lk_bytes *path, lk_err *err)
@@ -140,8 +140,8 @@ static lk_rc outcome(const lk_owned_committer *c, lk_rc rc, bool *lost, lk_err *
     return rc;
 }
 
-static void keep_new(lance_engine *engine, lk_bytes location, const lk_owned_committer *c, lk_dataset *dataset,
-    lk_table_files *files)
+static void keep_new(lance_engine *engine, lk_bytes location, const lk_owned_committer *c,
+    lk_dataset *dataset, lk_table_files *files)
 {
     uint64_t version = lk_dataset_version(dataset);
     atomic_store(&files->settled, c->named ? version : 0);
@@ -150,12 +150,12 @@ static void keep_new(lance_engine *engine, lk_bytes location, const lk_owned_com
 
 static lk_rc create(lk_engine *base, const lk_create_request *request, uint64_t *version, lk_err *err)
 {
-    lance_engine *engine = (lance_engine *)base;
-    lk_owned_committer committer;
-    lk_table_files *files = NULL;
-    lk_dataset *dataset = NULL;
+    lance_engine          *engine = (lance_engine *)base;
+    lk_owned_committer     committer;
+    lk_table_files        *files = NULL;
+    lk_dataset            *dataset = NULL;
     const lk_write_options options = {0};
-    bool lost = false;
+    bool                   lost = false;
     if (engine->options.kv == NULL) {
         return read_only(err);
     }
@@ -182,11 +182,12 @@ static lk_rc create(lk_engine *base, const lk_create_request *request, uint64_t 
 static lk_rc reconcile(lk_engine *base, lk_table_at at, lk_bytes tenant, lk_bytes operation_id,
     lk_bytes payload_sha256, lk_reconciled *out, uint64_t *version, lk_err *err);
 
-static lk_rc lost_append(lance_engine *engine, const lk_append_request *request, uint64_t *version, lk_err *err)
+static lk_rc lost_append(
+    lance_engine *engine, const lk_append_request *request, uint64_t *version, lk_err *err)
 {
     lk_reconciled found = LK_RECONCILED_UNKNOWN;
-    lk_rc rc = reconcile(&engine->base, request->at, request->tenant, request->operation_id,
-        request->payload_sha256, &found, version, err);
+    lk_rc         rc = reconcile(&engine->base, request->at, request->tenant, request->operation_id,
+                request->payload_sha256, &found, version, err);
     if (rc != LK_OK || found == LK_RECONCILED_COMMITTED) {
         return rc;
     }
@@ -195,14 +196,14 @@ static lk_rc lost_append(lance_engine *engine, const lk_append_request *request,
 
 static lk_rc append(lk_engine *base, const lk_append_request *request, uint64_t *version, lk_err *err)
 {
-    lance_engine *engine = (lance_engine *)base;
-    lk_owned_committer committer;
-    lk_table_files *files = NULL;
-    lk_dataset *head = NULL, *next = NULL;
+    lance_engine            *engine = (lance_engine *)base;
+    lk_owned_committer       committer;
+    lk_table_files          *files = NULL;
+    lk_dataset              *head = NULL, *next = NULL;
     const lk_commit_property properties[] = {{PROPERTY_TENANT, request->tenant},
         {PROPERTY_OPERATION, request->operation_id}, {PROPERTY_DIGEST, request->payload_sha256}};
-    const lk_write_options options = {.properties = properties, .property_count = 3};
-    bool lost = false;
+    const lk_write_options   options = {.properties = properties, .property_count = 3};
+    bool                     lost = false;
     if (engine->options.kv == NULL) {
         return read_only(err);
     }
@@ -231,10 +232,10 @@ static lk_rc read_identity(
     void *context, lk_bytes path, lk_arena *arena, lk_commit_identity *out, bool *found, lk_err *err)
 {
     lk_table_files *files = context;
-    lk_dataset *dataset = NULL;
-    lk_err seen = {0};
-    bool has = false;
-    lk_rc rc = lk_dataset_open_manifest(&files->env, path, &dataset, &seen);
+    lk_dataset     *dataset = NULL;
+    lk_err          seen = {0};
+    bool            has = false;
+    lk_rc           rc = lk_dataset_open_manifest(&files->env, path, &dataset, &seen);
     *found = rc == LK_OK;
     if (rc != LK_OK) {
         if (rc != LK_E_NOT_FOUND) {
@@ -256,8 +257,8 @@ static lk_rc read_identity(
 static lk_rc reconcile(lk_engine *base, lk_table_at at, lk_bytes tenant, lk_bytes operation_id,
     lk_bytes payload_sha256, lk_reconciled *out, uint64_t *version, lk_err *err)
 {
-    lance_engine *engine = (lance_engine *)base;
-    lk_table_files *files = NULL;
+    lance_engine            *engine = (lance_engine *)base;
+    lk_table_files          *files = NULL;
     const lk_commit_identity wanted = {tenant, operation_id, payload_sha256};
     if (engine->options.kv == NULL) {
         return read_only(err);
@@ -274,13 +275,13 @@ static lk_rc reconcile(lk_engine *base, lk_table_at at, lk_bytes tenant, lk_byte
 static lk_rc head(lk_engine *base, lk_table_at at, uint64_t *version, lk_err *err)
 {
     lance_engine *engine = (lance_engine *)base;
-    lk_arena arena = {0};
-    lk_pointer current;
+    lk_arena      arena = {0};
+    lk_pointer    current;
     if (engine->options.kv == NULL) {
         return read_only(err);
     }
     lk_rc rc = lk_pointer_load(engine->options.kv, at.location, &arena, &current, err);
-    bool live = current.state == LK_POINTER_LIVE && lk_bytes_equal(current.incarnation, at.incarnation);
+    bool  live = current.state == LK_POINTER_LIVE && lk_bytes_equal(current.incarnation, at.incarnation);
     if (rc == LK_OK && !live) {
         rc = gone(at, err);
     }
@@ -303,8 +304,8 @@ static void split(lk_bytes location, lk_bytes *parent, lk_bytes *name)
 static lk_rc remove_table(lk_engine *base, lk_table_at at, lk_commit_terms terms, lk_err *err)
 {
     lance_engine *engine = (lance_engine *)base;
-    lk_bytes parent, name;
-    lk_store *store = NULL;
+    lk_bytes      parent, name;
+    lk_store     *store = NULL;
     if (engine->options.kv == NULL) {
         return read_only(err);
     }
@@ -328,9 +329,9 @@ static lk_rc settle_one(void *context, lk_bytes location, lk_err *err)
 {
     (void)err;
     const recovery *r = context;
-    lk_err failure = {0};
-    lk_store *store = NULL;
-    lk_rc rc = open_store(r->engine, location, &store, &failure);
+    lk_err          failure = {0};
+    lk_store       *store = NULL;
+    lk_rc           rc = open_store(r->engine, location, &store, &failure);
     rc = rc == LK_OK ? lk_owned_settle(r->engine->options.kv, store, location, r->terms, &failure) : rc;
     if (rc != LK_OK && rc != LK_E_FOREIGN_COMMIT) {
         lk_log_error(LK_LOG_RECOVERY_FAILED, &failure);
@@ -343,8 +344,8 @@ static lk_rc recover(lk_engine *base, lk_commit_terms terms, lk_cancel *cancel, 
 {
     recovery r = {(lance_engine *)base, terms};
     return r.engine->options.kv == NULL
-        ? read_only(err)
-        : lk_history_each_base(r.engine->options.kv, cancel, settle_one, &r, err);
+               ? read_only(err)
+               : lk_history_each_base(r.engine->options.kv, cancel, settle_one, &r, err);
 }
 
 /* -- snapshots -------------------------------------------------------------------------------------- */
@@ -392,9 +393,9 @@ static const struct lk_table_snapshot_ops snapshot_ops = {.schema = snapshot_sch
 
 static lk_rc open_version(lk_engine *base, lk_table_at at, lk_table_snapshot **out, lk_err *err)
 {
-    lk_dataset *dataset = NULL;
+    lk_dataset     *dataset = NULL;
     lk_table_files *files = NULL;
-    lk_rc rc = open_dataset((lance_engine *)base, at, &dataset, &files, err);
+    lk_rc           rc = open_dataset((lance_engine *)base, at, &dataset, &files, err);
     if (rc != LK_OK) {
         return rc;
     }

@@ -26,13 +26,14 @@ typedef struct lk_lance_engine_options { /* all borrowed; outlive the engine */
     lk_kv           *kv; /* NULL: a reader apart from the authority; opens final names only, writes nothing */
     lk_clock        *clock;
     lk_random       *random;
-    lk_pool         *pool;   /* scans; NULL: on the caller's thread */
-    lk_budget       *budget; /* scan memory; NULL: unlimited */
-    lk_store_opener *opener; /* NULL: local directories */
+    lk_pool         *pool;           /* scans; NULL: on the caller's thread */
+    lk_budget       *budget;         /* scan memory; NULL: unlimited */
+    lk_store_opener *opener;         /* NULL: local directories */
     bool             volatile_files; /* skip every fsync (tests and throw-away servers) */
     size_t           open_files_max; /* data files of all tables that may stay open; 0: LK_ENGINE_FILES_MAX */
 } lk_lance_engine_options;
 
-LK_MUST_CHECK lk_rc lk_lance_engine_open(lk_engine **out, const lk_lance_engine_options *options, lk_err *err);
+LK_MUST_CHECK lk_rc lk_lance_engine_open(
+    lk_engine **out, const lk_lance_engine_options *options, lk_err *err);
 
 #endif

@@ -1,4 +1,5 @@
-/* lance_engine_test.c - the Lance engine passes the contract of engine.h on local files, and keeps tables open. */
+/* lance_engine_test.c - the Lance engine passes the contract of engine.h on local files, and keeps tables
+ * open. */
 #include "engine/engine_contract_fixture.h"
 
 #include "base/file.h"
@@ -14,6 +15,7 @@
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
+
 #include <cmocka.h>
 
 typedef struct fixture {
@@ -24,7 +26,7 @@ typedef struct fixture {
 
 static int setup(void **state)
 {
-    fixture *f = calloc(1, sizeof *f);
+    fixture  *f = calloc(1, sizeof *f);
     contract *c = &f->contract;
     snprintf(f->root, sizeof f->root, "/tmp/lake-engine-XXXXXX");
     assert_non_null(mkdtemp(f->root));
@@ -41,7 +43,7 @@ static int setup(void **state)
 static int teardown(void **state)
 {
     fixture *f = *state;
-    lk_err err = {0};
+    lk_err   err = {0};
     f->contract.engine->ops->close(f->contract.engine);
     lk_store_close(f->contract.store);
     lk_kv_close(f->contract.kv);

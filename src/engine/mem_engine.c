@@ -31,7 +31,6 @@ typedef struct mem_snapshot {
     lk_arena           arena;
 } mem_snapshot;
 
-
 static void *take(size_t size)
 {
     void *memory = calloc(1, size);
@@ -47,10 +46,10 @@ static lk_rc open_store(mem_engine *engine, lk_bytes location, lk_store **out, l
 static lk_rc read_object(lk_store *store, lk_bytes key, lk_arena *arena, lk_bytes *bytes, lk_err *err)
 {
     lk_store_reader *reader = NULL;
-    uint64_t size = 0;
-    lk_rc rc = lk_store_open_object(store, key, &reader, &size, err);
+    uint64_t         size = 0;
+    lk_rc            rc = lk_store_open_object(store, key, &reader, &size, err);
     if (rc == LK_OK) {
-        char *data = lk_arena_take(arena, (size_t)size + 1);
+        char                *data = lk_arena_take(arena, (size_t)size + 1);
         const lk_store_range whole = {.size = (size_t)size, .out = data};
         rc = lk_store_read(reader, &whole, 1, err);
         *bytes = (lk_bytes){data, (size_t)size};
@@ -88,7 +87,7 @@ static void encode_manifest(const manifest *m, lk_bytes added, lk_buf *out)
 
 static lk_rc read_manifest(lk_store *store, lk_bytes key, lk_arena *arena, manifest *m, lk_err *err)
 {
-    lk_bytes text = {0};
+    lk_bytes            text = {0};
     const lk_json_field fields[] = {
         {"tenant", LK_JSON_TEXT, &m->identity.tenant, false, NULL},
         {"operation_id", LK_JSON_TEXT, &m->identity.operation_id, false, NULL},
@@ -105,8 +104,8 @@ static lk_rc read_identity(
     void *context, lk_bytes path, lk_arena *arena, lk_commit_identity *out, bool *found, lk_err *err)
 {
     manifest m = {0};
-    lk_err seen = {0};
-    lk_rc rc = read_manifest(context, path, arena, &m, &seen);
+    lk_err   seen = {0};
+    lk_rc    rc = read_manifest(context, path, arena, &m, &seen);
     *found = rc == LK_OK;
     *out = m.identity;
     if (rc != LK_OK && rc != LK_E_NOT_FOUND) {
@@ -116,13 +115,13 @@ static lk_rc read_identity(
     return LK_OK;
 }
 
-static lk_rc load_version(mem_engine *engine, lk_store *store, lk_table_at at, lk_arena *arena, manifest *m,
-    lk_err *err)
+static lk_rc load_version(
+    mem_engine *engine, lk_store *store, lk_table_at at, lk_arena *arena, manifest *m, lk_err *err)
 {
     lk_rc rc = LK_E_NOT_FOUND;
     for (int attempt = 0; rc == LK_E_NOT_FOUND && attempt < 3; attempt++) { /* a staging name may be swept */
         lk_bytes path = {0};
-        bool found = false;
+        bool     found = false;
         *err = (lk_err){0};
         rc = lk_pointer_resolve(
             engine->options.kv, at.location, at.incarnation, at.version, arena, &path, &found, err);
@@ -157,9 +156,9 @@ static lk_rc sink_write(lk_ipc_sink *sink, const void *data, size_t size, lk_err
 static lk_rc encode_rows(
     const struct ArrowSchema *schema, lk_batches *rows, lk_buf *out, uint64_t *count, lk_err *err)
 {
-    buffer_sink sink = {.base.write = sink_write};
+    buffer_sink    sink = {.base.write = sink_write};
     lk_ipc_writer *writer = NULL;
-    lk_rc rc = lk_schema_compare(schema, &rows->schema, LK_SCHEMA_APPEND, err);
+    lk_rc          rc = lk_schema_compare(schema, &rows->schema, LK_SCHEMA_APPEND, err);
     if (rc == LK_OK) {
         rc = lk_ipc_writer_open(schema, LK_IPC_STREAM, &sink.base, &writer, err);
     }
@@ -181,13 +180,13 @@ static lk_rc encode_rows(
     return rc;
 }
 
-static lk_rc publish(mem_engine *engine, lk_store *store, lk_bytes location, lk_bytes incarnation, uint64_t version,
-    lk_commit_terms terms, lk_bytes text, bool *won, lk_err *err)
+static lk_rc publish(mem_engine *engine, lk_store *store, lk_bytes location, lk_bytes incarnation,
+    uint64_t version, lk_commit_terms terms, lk_bytes text, bool *won, lk_err *err)
 {
     lk_owned_committer committer;
-    lk_arena arena = {0};
-    lk_owned_committer_init(&committer, engine->options.kv, engine->options.clock, engine->options.random, location,
-        incarnation, terms);
+    lk_arena           arena = {0};
+    lk_owned_committer_init(&committer, engine->options.kv, engine->options.clock, engine->options.random,
+        location, incarnation, terms);
     lk_rc rc = committer.base.commit(
         &committer.base, store, version, lk_pointer_final_path(&arena, version), text, won, err);
     lk_arena_close(&arena);
@@ -197,17 +196,17 @@ static lk_rc publish(mem_engine *engine, lk_store *store, lk_bytes location, lk_
 static lk_rc create(lk_engine *base, const lk_create_request *request, uint64_t *version, lk_err *err)
 {
     mem_engine *engine = (mem_engine *)base;
-    lk_store *store = NULL;
-    lk_buf schema = {0}, text = {0};
-    bool won = false;
-    lk_rc rc = lk_ipc_schema_encode(request->schema, LK_IPC_ENCAPSULATED, &schema, err);
+    lk_store   *store = NULL;
+    lk_buf      schema = {0}, text = {0};
+    bool        won = false;
+    lk_rc       rc = lk_ipc_schema_encode(request->schema, LK_IPC_ENCAPSULATED, &schema, err);
     if (rc == LK_OK) {
         rc = open_store(engine, request->location, &store, err);
     }
     if (rc == LK_OK) {
         encode_manifest(&(manifest){.schema_ipc = lk_buf_view(&schema)}, (lk_bytes){0}, &text);
-        rc = publish(engine, store, request->location, request->incarnation, 1, request->terms, lk_buf_view(&text),
-            &won, err);
+        rc = publish(engine, store, request->location, request->incarnation, 1, request->terms,
+            lk_buf_view(&text), &won, err);
     }
     if (rc == LK_OK && !won) {
         rc = lk_fail(err, LK_E_CONFLICT, "create of %.*s lost", LK_FMT(request->location));
@@ -222,10 +221,10 @@ static lk_rc create(lk_engine *base, const lk_create_request *request, uint64_t 
 static lk_rc reconcile(lk_engine *base, lk_table_at at, lk_bytes tenant, lk_bytes operation_id,
     lk_bytes payload_sha256, lk_reconciled *out, uint64_t *version, lk_err *err)
 {
-    mem_engine *engine = (mem_engine *)base;
-    lk_store *store = NULL;
+    mem_engine              *engine = (mem_engine *)base;
+    lk_store                *store = NULL;
     const lk_commit_identity wanted = {tenant, operation_id, payload_sha256};
-    lk_rc rc = open_store(engine, at.location, &store, err);
+    lk_rc                    rc = open_store(engine, at.location, &store, err);
     if (rc == LK_OK) {
         const lk_history_reader reader = {read_identity, store};
         rc = lk_history_reconcile(engine->options.kv, at, &wanted, reader, out, version, err);
@@ -237,20 +236,20 @@ static lk_rc reconcile(lk_engine *base, lk_table_at at, lk_bytes tenant, lk_byte
 static lk_rc lost_append(mem_engine *engine, const lk_append_request *request, uint64_t *version, lk_err *err)
 {
     lk_reconciled found = LK_RECONCILED_UNKNOWN;
-    lk_rc rc = reconcile(&engine->base, request->at, request->tenant, request->operation_id,
-        request->payload_sha256, &found, version, err);
+    lk_rc         rc = reconcile(&engine->base, request->at, request->tenant, request->operation_id,
+                request->payload_sha256, &found, version, err);
     if (rc != LK_OK || found == LK_RECONCILED_COMMITTED) {
         return rc;
     }
     return lk_fail(err, LK_E_CONFLICT, "append to %.*s lost", LK_FMT(request->at.location));
 }
 
-static lk_rc write_fragment(lk_store *store, mem_engine *engine, const struct ArrowSchema *schema, lk_batches *rows,
-    lk_arena *arena, lk_bytes *key, uint64_t *count, lk_err *err)
+static lk_rc write_fragment(lk_store *store, mem_engine *engine, const struct ArrowSchema *schema,
+    lk_batches *rows, lk_arena *arena, lk_bytes *key, uint64_t *count, lk_err *err)
 {
-    char name[LK_UUID_TEXT_SIZE + 1];
+    char   name[LK_UUID_TEXT_SIZE + 1];
     lk_buf bytes = {0};
-    bool created = false;
+    bool   created = false;
     lk_uuid_format(lk_uuid_v7(engine->options.clock, engine->options.random), name);
     *key = lk_arena_format(arena, "data/%s.arrow", name);
     lk_rc rc = encode_rows(schema, rows, &bytes, count, err);
@@ -264,15 +263,15 @@ static lk_rc write_fragment(lk_store *store, mem_engine *engine, const struct Ar
 
 static lk_rc append(lk_engine *base, const lk_append_request *request, uint64_t *version, lk_err *err)
 {
-    mem_engine *engine = (mem_engine *)base;
-    lk_store *store = NULL;
-    lk_arena arena = {0};
+    mem_engine        *engine = (mem_engine *)base;
+    lk_store          *store = NULL;
+    lk_arena           arena = {0};
     struct ArrowSchema schema = {0};
-    manifest m = {0};
-    lk_bytes fragment = {0};
-    lk_buf text = {0};
-    bool won = false;
-    lk_rc rc = open_store(engine, request->at.location, &store, err);
+    manifest           m = {0};
+    lk_bytes           fragment = {0};
+    lk_buf             text = {0};
+    bool               won = false;
+    lk_rc              rc = open_store(engine, request->at.location, &store, err);
     rc = rc == LK_OK ? load_version(engine, store, request->at, &arena, &m, err) : rc;
     rc = rc == LK_OK ? lk_ipc_schema_decode(m.schema_ipc, &schema, err) : rc;
     if (rc == LK_OK) {
@@ -299,9 +298,9 @@ static lk_rc append(lk_engine *base, const lk_append_request *request, uint64_t 
 static lk_rc head(lk_engine *base, lk_table_at at, uint64_t *version, lk_err *err)
 {
     mem_engine *engine = (mem_engine *)base;
-    lk_arena arena = {0};
-    lk_pointer current;
-    lk_rc rc = lk_pointer_load(engine->options.kv, at.location, &arena, &current, err);
+    lk_arena    arena = {0};
+    lk_pointer  current;
+    lk_rc       rc = lk_pointer_load(engine->options.kv, at.location, &arena, &current, err);
     if (rc == LK_OK &&
         (current.state != LK_POINTER_LIVE || !lk_bytes_equal(current.incarnation, at.incarnation))) {
         rc = lk_fail(err, LK_E_SNAPSHOT_GONE, "no live dataset at %.*s", LK_FMT(at.location));
@@ -314,9 +313,9 @@ static lk_rc head(lk_engine *base, lk_table_at at, uint64_t *version, lk_err *er
 static lk_rc remove_table(lk_engine *base, lk_table_at at, lk_commit_terms terms, lk_err *err)
 {
     mem_engine *engine = (mem_engine *)base;
-    lk_store *store = NULL;
-    lk_rc rc = lk_pointer_delete(
-        engine->options.kv, at.location, at.incarnation, terms.guard_key, terms.guard_value, err);
+    lk_store   *store = NULL;
+    lk_rc       rc = lk_pointer_delete(
+              engine->options.kv, at.location, at.incarnation, terms.guard_key, terms.guard_value, err);
     if (rc == LK_OK) {
         rc = open_store(engine, (lk_bytes){0}, &store, err);
     }
@@ -335,8 +334,8 @@ typedef struct recovery {
 static lk_rc settle_one(void *context, lk_bytes location, lk_err *err)
 {
     const recovery *r = context;
-    lk_store *store = NULL;
-    lk_rc rc = open_store(r->engine, location, &store, err);
+    lk_store       *store = NULL;
+    lk_rc           rc = open_store(r->engine, location, &store, err);
     rc = rc == LK_OK ? lk_owned_settle(r->engine->options.kv, store, location, r->terms, err) : rc;
     lk_store_close(store);
     return rc;
@@ -362,11 +361,13 @@ typedef struct mem_scan {
 static lk_rc next_raw(mem_scan *scan, struct ArrowArray *out, lk_err *err)
 {
     const lk_json_texts *fragments = &scan->snapshot->manifest.fragments;
-    lk_rc rc = LK_OK;
-    while (rc == LK_OK && out->release == NULL && (scan->stream != NULL || scan->fragment < fragments->count)) {
+    lk_rc                rc = LK_OK;
+    while (
+        rc == LK_OK && out->release == NULL && (scan->stream != NULL || scan->fragment < fragments->count)) {
         if (scan->stream == NULL) {
             lk_bytes bytes = {0};
-            rc = read_object(scan->snapshot->store, fragments->items[scan->fragment++], &scan->arena, &bytes, err);
+            rc = read_object(
+                scan->snapshot->store, fragments->items[scan->fragment++], &scan->arena, &bytes, err);
             rc = rc == LK_OK ? lk_ipc_open(lk_ipc_source_bytes(bytes), NULL, &scan->stream, err) : rc;
         }
         rc = rc == LK_OK ? lk_batches_next(scan->stream, out, err) : rc;
@@ -381,12 +382,12 @@ static lk_rc next_raw(mem_scan *scan, struct ArrowArray *out, lk_err *err)
 static lk_rc filter_rows(mem_scan *scan, struct ArrowArray *batch, lk_err *err)
 {
     const struct ArrowSchema *schema = &scan->snapshot->schema;
-    size_t columns = (size_t)schema->n_children, rows = (size_t)batch->length;
-    lk_arena arena = {0};
-    struct ArrowArray kept = {0};
-    size_t *all = lk_arena_take(&arena, columns * sizeof *all + 1);
-    uint8_t *selection = lk_arena_take(&arena, rows + 1);
-    int64_t selected = 0;
+    size_t                    columns = (size_t)schema->n_children, rows = (size_t)batch->length;
+    lk_arena                  arena = {0};
+    struct ArrowArray         kept = {0};
+    size_t                   *all = lk_arena_take(&arena, columns * sizeof *all + 1);
+    uint8_t                  *selection = lk_arena_take(&arena, rows + 1);
+    int64_t                   selected = 0;
     for (size_t i = 0; i < columns; i++) {
         all[i] = i;
     }
@@ -420,12 +421,12 @@ static void cut(mem_scan *scan, struct ArrowArray *batch)
 static lk_rc project(mem_scan *scan, struct ArrowArray *batch, lk_err *err)
 {
     struct ArrowArray narrow = {0};
-    int64_t count = scan->base.schema.n_children;
+    int64_t           count = scan->base.schema.n_children;
     if (scan->options.columns == NULL && !scan->options.no_columns) {
         return LK_OK;
     }
     bool made = ArrowArrayInitFromType(&narrow, NANOARROW_TYPE_STRUCT) == NANOARROW_OK &&
-        ArrowArrayAllocateChildren(&narrow, count) == NANOARROW_OK;
+                ArrowArrayAllocateChildren(&narrow, count) == NANOARROW_OK;
     if (!made || batch->offset != 0) {
         lk_array_release(&narrow);
         return lk_fail(err, LK_E_INTERNAL, "projection of a sliced batch");
@@ -541,12 +542,13 @@ static const struct lk_table_snapshot_ops snapshot_ops = {.schema = snapshot_sch
 
 static lk_rc open_version(lk_engine *base, lk_table_at at, lk_table_snapshot **out, lk_err *err)
 {
-    mem_engine *engine = (mem_engine *)base;
+    mem_engine   *engine = (mem_engine *)base;
     mem_snapshot *snapshot = take(sizeof *snapshot);
     snapshot->base.ops = &snapshot_ops;
     atomic_init(&snapshot->base.refs, 1);
     lk_rc rc = open_store(engine, at.location, &snapshot->store, err);
-    rc = rc == LK_OK ? load_version(engine, snapshot->store, at, &snapshot->arena, &snapshot->manifest, err) : rc;
+    rc = rc == LK_OK ? load_version(engine, snapshot->store, at, &snapshot->arena, &snapshot->manifest, err)
+                     : rc;
     rc = rc == LK_OK ? lk_ipc_schema_decode(snapshot->manifest.schema_ipc, &snapshot->schema, err) : rc;
     if (rc != LK_OK) {
         snapshot_free(&snapshot->base);

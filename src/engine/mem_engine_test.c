@@ -9,6 +9,7 @@
 #include <stddef.h>
 #include <stdint.h>
 #include <stdlib.h>
+
 #include <cmocka.h>
 
 typedef struct fixture {
@@ -18,7 +19,7 @@ typedef struct fixture {
 
 static int setup(void **state)
 {
-    fixture *f = calloc(1, sizeof *f);
+    fixture  *f = calloc(1, sizeof *f);
     contract *c = &f->contract;
     f->disk = lk_mem_disk_new();
     c->kv = lk_kv_mem_open(NULL);

@@ -13,10 +13,10 @@ void lk_mem_rows_schema(struct ArrowSchema *out)
 {
     ArrowSchemaInit(out);
     bool made = ArrowSchemaSetTypeStruct(out, 2) == NANOARROW_OK &&
-        ArrowSchemaSetType(out->children[0], NANOARROW_TYPE_INT64) == NANOARROW_OK &&
-        ArrowSchemaSetName(out->children[0], "id") == NANOARROW_OK &&
-        ArrowSchemaSetType(out->children[1], NANOARROW_TYPE_STRING) == NANOARROW_OK &&
-        ArrowSchemaSetName(out->children[1], "name") == NANOARROW_OK;
+                ArrowSchemaSetType(out->children[0], NANOARROW_TYPE_INT64) == NANOARROW_OK &&
+                ArrowSchemaSetName(out->children[0], "id") == NANOARROW_OK &&
+                ArrowSchemaSetType(out->children[1], NANOARROW_TYPE_STRING) == NANOARROW_OK &&
+                ArrowSchemaSetName(out->children[1], "name") == NANOARROW_OK;
     LK_ASSERT(made);
     out->children[0]->flags = 0;
     out->flags = 0;
@@ -29,7 +29,7 @@ static bool add_row(struct ArrowArray *batch, int64_t id)
     if (id % 3 == 0) {
         added = added && ArrowArrayAppendNull(batch->children[1], 1) == NANOARROW_OK;
     } else {
-        int size = snprintf(text, sizeof text, "n%lld", (long long)id);
+        int                          size = snprintf(text, sizeof text, "n%lld", (long long)id);
         const struct ArrowStringView view = {text, size};
         added = added && ArrowArrayAppendString(batch->children[1], view) == NANOARROW_OK;
     }
@@ -45,7 +45,7 @@ static lk_rc next(lk_batches *base, struct ArrowArray *out, lk_err *err)
         return LK_OK;
     }
     bool made = ArrowArrayInitFromSchema(out, &base->schema, NULL) == NANOARROW_OK &&
-        ArrowArrayStartAppending(out) == NANOARROW_OK;
+                ArrowArrayStartAppending(out) == NANOARROW_OK;
     for (int64_t i = 0; made && i < rows->step && rows->next < rows->end; i++) {
         made = add_row(out, rows->next++);
     }
@@ -79,7 +79,7 @@ lk_rc lk_mem_rows_sum(lk_batches *take, uint64_t *rows, int64_t *sum, lk_err *er
     *sum = 0;
     for (;;) {
         struct ArrowArray batch = {0};
-        lk_rc rc = lk_batches_next(take, &batch, err);
+        lk_rc             rc = lk_batches_next(take, &batch, err);
         if (rc != LK_OK || batch.release == NULL) {
             lk_batches_close(take);
             return rc;

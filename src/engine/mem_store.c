@@ -8,7 +8,7 @@
 typedef struct object {
     struct object *next;
     lk_buf         key, bytes;
-    unsigned       refs; /* the tree's one, and one per reader: removal leaves readers alone; guarded by mutex */
+    unsigned refs; /* the tree's one, and one per reader: removal leaves readers alone; guarded by mutex */
 } object;
 
 struct lk_mem_disk {
@@ -114,7 +114,7 @@ static bool put(mem_store *store, lk_bytes key, lk_buf *bytes)
     item->refs = 1;
     lk_mutex_lock(&store->disk->mutex);
     object **at = find(store->disk, lk_buf_view(&item->key));
-    bool created = *at == NULL;
+    bool     created = *at == NULL;
     if (created) {
         *at = item;
     }
@@ -131,8 +131,8 @@ static bool put(mem_store *store, lk_bytes key, lk_buf *bytes)
 static lk_rc open_object(lk_store *base, lk_bytes key, lk_store_reader **out, uint64_t *size, lk_err *err)
 {
     mem_store *store = (mem_store *)base;
-    lk_buf path = {0};
-    lk_rc rc = step(store, "open", false, err);
+    lk_buf     path = {0};
+    lk_rc      rc = step(store, "open", false, err);
     if (rc != LK_OK) {
         return rc;
     }
@@ -157,8 +157,8 @@ static lk_rc open_object(lk_store *base, lk_bytes key, lk_store_reader **out, ui
 static lk_rc read_ranges(lk_store_reader *base, const lk_store_range *ranges, size_t count, lk_err *err)
 {
     mem_reader *reader = (mem_reader *)base;
-    lk_bytes bytes = lk_buf_view(&reader->object->bytes);
-    lk_rc rc = step((mem_store *)base->store, "read", false, err);
+    lk_bytes    bytes = lk_buf_view(&reader->object->bytes);
+    lk_rc       rc = step((mem_store *)base->store, "read", false, err);
     for (size_t i = 0; rc == LK_OK && i < count; i++) {
         if (ranges[i].offset > bytes.size || ranges[i].size > bytes.size - ranges[i].offset) {
             return lk_fail(err, LK_E_CORRUPT_FILE, "range past the end");
@@ -172,7 +172,7 @@ static lk_rc read_ranges(lk_store_reader *base, const lk_store_range *ranges, si
 
 static void reader_close(lk_store_reader *base)
 {
-    mem_reader *reader = (mem_reader *)base;
+    mem_reader  *reader = (mem_reader *)base;
     lk_mem_disk *disk = ((mem_store *)base->store)->disk;
     lk_mutex_lock(&disk->mutex);
     unref(reader->object);
@@ -210,8 +210,8 @@ static void abandon(lk_store_writer *base)
 static lk_rc finish(lk_store_writer *base, lk_err *err)
 {
     mem_writer *writer = (mem_writer *)base;
-    mem_store *store = (mem_store *)base->store;
-    lk_rc rc = step(store, "finish", false, err);
+    mem_store  *store = (mem_store *)base->store;
+    lk_rc       rc = step(store, "finish", false, err);
     if (rc == LK_OK && !put(store, lk_buf_view(&writer->key), &writer->bytes)) {
         rc = lk_fail(err, LK_E_CONFLICT, "object %.*s exists", LK_FMT(lk_buf_view(&writer->key)));
     }
@@ -223,7 +223,7 @@ static lk_rc finish(lk_store_writer *base, lk_err *err)
 static lk_rc put_if_absent(lk_store *base, lk_bytes key, lk_bytes bytes, bool *created, lk_err *err)
 {
     mem_store *store = (mem_store *)base;
-    lk_buf copy = {0};
+    lk_buf     copy = {0};
     *created = false;
     lk_rc rc = step(store, "put_if_absent", false, err);
     if (rc == LK_OK) {
@@ -238,22 +238,21 @@ static lk_rc put_if_absent(lk_store *base, lk_bytes key, lk_bytes bytes, bool *c
 static void add_entry(lk_arena *arena, lk_store_entry *entries, size_t *count, lk_bytes rest, uint64_t size)
 {
     const char *slash = memchr(rest.data, '/', rest.size);
-    lk_bytes name = {rest.data, slash == NULL ? rest.size : (size_t)(slash - rest.data)};
+    lk_bytes    name = {rest.data, slash == NULL ? rest.size : (size_t)(slash - rest.data)};
     for (size_t i = 0; i < *count; i++) {
         if (lk_bytes_equal(entries[i].name, name)) {
             return;
         }
     }
-    entries[(*count)++] = (lk_store_entry){.name = lk_arena_copy(arena, name),
-        .is_directory = slash != NULL,
-        .size = slash == NULL ? size : 0};
+    entries[(*count)++] = (lk_store_entry){
+        .name = lk_arena_copy(arena, name), .is_directory = slash != NULL, .size = slash == NULL ? size : 0};
 }
 
-static lk_rc list(lk_store *base, lk_bytes directory, lk_arena *arena, lk_store_entry **entries, size_t *count,
-    lk_err *err)
+static lk_rc list(
+    lk_store *base, lk_bytes directory, lk_arena *arena, lk_store_entry **entries, size_t *count, lk_err *err)
 {
     mem_store *store = (mem_store *)base;
-    lk_buf prefix = {0};
+    lk_buf     prefix = {0};
     *count = 0;
     lk_rc rc = step(store, "list", false, err);
     if (rc != LK_OK) {
@@ -284,8 +283,8 @@ static lk_rc list(lk_store *base, lk_bytes directory, lk_arena *arena, lk_store_
 static lk_rc remove_one(lk_store *base, lk_bytes key, lk_err *err)
 {
     mem_store *store = (mem_store *)base;
-    lk_buf path = {0};
-    lk_rc rc = step(store, "remove", false, err);
+    lk_buf     path = {0};
+    lk_rc      rc = step(store, "remove", false, err);
     if (rc != LK_OK) {
         return rc;
     }
@@ -305,8 +304,8 @@ static lk_rc remove_one(lk_store *base, lk_bytes key, lk_err *err)
 static lk_rc remove_tree(lk_store *base, lk_bytes directory, lk_err *err)
 {
     mem_store *store = (mem_store *)base;
-    lk_buf prefix = {0};
-    lk_rc rc = step(store, "remove_tree", false, err);
+    lk_buf     prefix = {0};
+    lk_rc      rc = step(store, "remove_tree", false, err);
     if (rc != LK_OK) {
         return rc;
     }

@@ -110,7 +110,7 @@ static uint64_t hash_location(lk_bytes location)
 static bool is_of(const entry *e, uint64_t hash, lk_bytes location)
 {
     return e->dataset != NULL && e->hash == hash &&
-        lk_bytes_equal((lk_bytes){e->key.data, e->location_size}, location);
+           lk_bytes_equal((lk_bytes){e->key.data, e->location_size}, location);
 }
 
 static bool has_incarnation(const entry *e, lk_bytes incarnation)

@@ -3,8 +3,8 @@
 /*
  * open_tables.h - datasets that are open, least recently used out first, and the store each lies in.
  *
- * Invariant: at most LK_ENGINE_OPEN_MAX entries; of one table, a newer version coming in pushes out all but the
- * one before it. What a caller got stays valid for as long as its references.
+ * Invariant: at most LK_ENGINE_OPEN_MAX entries; of one table, a newer version coming in pushes out all but
+ * the one before it. What a caller got stays valid for as long as its references.
  * Threads: shared; one mutex (ENGINE), never held while a file is read.
  */
 #include "base/thread.h"
@@ -12,9 +12,9 @@
 
 /* One dataset directory: its store, environment and open data files, shared by every open version. */
 typedef struct lk_table_files {
-    atomic_uint       refs;
-    lk_store         *store;
-    lk_lance_env      env;
+    atomic_uint          refs;
+    lk_store            *store;
+    lk_lance_env         env;
     atomic_uint_fast64_t settled; /* a version whose final name is known to be ours (commit.h) */
 } lk_table_files;
 

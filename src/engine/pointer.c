@@ -37,7 +37,7 @@ static lk_bytes finish(lk_arena *arena, lk_buf *text)
 
 static lk_bytes encode_live(lk_arena *arena, lk_bytes incarnation, uint64_t version, lk_bytes path)
 {
-    lk_buf text = {0};
+    lk_buf         text = {0};
     lk_json_writer w = {.out = &text};
     lk_json_object(&w);
     lk_json_key(&w, "incarnation");
@@ -52,7 +52,7 @@ static lk_bytes encode_live(lk_arena *arena, lk_bytes incarnation, uint64_t vers
 
 static lk_bytes encode_mark(lk_arena *arena, const char *state, lk_bytes incarnation)
 {
-    lk_buf text = {0};
+    lk_buf         text = {0};
     lk_json_writer w = {.out = &text};
     lk_json_object(&w);
     lk_json_key(&w, "state");
@@ -65,7 +65,7 @@ static lk_bytes encode_mark(lk_arena *arena, const char *state, lk_bytes incarna
 
 static lk_bytes encode_history(lk_arena *arena, lk_bytes incarnation, lk_bytes path)
 {
-    lk_buf text = {0};
+    lk_buf         text = {0};
     lk_json_writer w = {.out = &text};
     lk_json_object(&w);
     lk_json_key(&w, "incarnation");
@@ -83,8 +83,8 @@ static lk_rc corrupt(lk_bytes key, const lk_err *cause, lk_err *err)
 
 static lk_rc decode(lk_bytes key, lk_bytes raw, lk_arena *arena, lk_pointer *out, lk_err *err)
 {
-    lk_bytes state = {0};
-    bool has_state = false, has_version = false, has_path = false;
+    lk_bytes            state = {0};
+    bool                has_state = false, has_version = false, has_path = false;
     const lk_json_field fields[] = {
         {"state", LK_JSON_TEXT, &state, true, &has_state},
         {"incarnation", LK_JSON_TEXT, &out->incarnation, false, NULL},
@@ -101,7 +101,8 @@ static lk_rc decode(lk_bytes key, lk_bytes raw, lk_arena *arena, lk_pointer *out
         return LK_OK;
     }
     bool deleting = lk_bytes_equal(state, LK_LITERAL("deleting"));
-    if (has_state && !has_version && !has_path && (deleting || lk_bytes_equal(state, LK_LITERAL("deleted")))) {
+    if (has_state && !has_version && !has_path &&
+        (deleting || lk_bytes_equal(state, LK_LITERAL("deleted")))) {
         out->state = deleting ? LK_POINTER_DELETING : LK_POINTER_DELETED;
         return LK_OK;
     }
@@ -111,7 +112,7 @@ static lk_rc decode(lk_bytes key, lk_bytes raw, lk_arena *arena, lk_pointer *out
 lk_rc lk_pointer_load(lk_kv *kv, lk_bytes base, lk_arena *arena, lk_pointer *out, lk_err *err)
 {
     lk_bytes key = latest_key(arena, base), raw = {0};
-    bool found = false;
+    bool     found = false;
     *out = (lk_pointer){.state = LK_POINTER_ABSENT};
     lk_rc rc = lk_kv_get(kv, key, arena, &raw, &found, err);
     return rc != LK_OK || !found ? rc : decode(key, raw, arena, out, err);
@@ -124,7 +125,8 @@ static bool follows(const lk_pointer *current, const lk_pointer_claim *claim)
     case LK_POINTER_ABSENT:
         return claim->version == 1;
     case LK_POINTER_LIVE:
-        return claim->version == current->version + 1 && lk_bytes_equal(claim->incarnation, current->incarnation);
+        return claim->version == current->version + 1 &&
+               lk_bytes_equal(claim->incarnation, current->incarnation);
     case LK_POINTER_DELETED:
         return claim->version == 1 && !lk_bytes_equal(claim->incarnation, current->incarnation);
     case LK_POINTER_DELETING:
@@ -142,18 +144,19 @@ lk_rc lk_pointer_claim_next(
         return lk_fail(err, LK_E_INVALID_REQUEST, "version %" PRIu64 " of %.*s does not follow what is there",
             claim->version, LK_FMT(claim->base));
     }
-    lk_arena arena = {0};
+    lk_arena     arena = {0};
     lk_kv_change changes[LK_KV_CHANGES_MAX];
-    size_t count = 0;
-    lk_bytes next = encode_live(&arena, claim->incarnation, claim->version, claim->path);
-    lk_bytes archived = {0};
+    size_t       count = 0;
+    lk_bytes     next = encode_live(&arena, claim->incarnation, claim->version, claim->path);
+    lk_bytes     archived = {0};
     changes[count++] = (lk_kv_change){.key = latest_key(&arena, claim->base),
         .expected = current->state == LK_POINTER_ABSENT ? NULL : &current->raw,
         .value = &next};
     if (current->state == LK_POINTER_LIVE) {
-        archived = encode_history(&arena, current->incarnation, lk_pointer_final_path(&arena, current->version));
-        changes[count++] = (lk_kv_change){
-            .key = history_key(&arena, claim->base, current->version), .value = &archived};
+        archived =
+            encode_history(&arena, current->incarnation, lk_pointer_final_path(&arena, current->version));
+        changes[count++] =
+            (lk_kv_change){.key = history_key(&arena, claim->base, current->version), .value = &archived};
     }
     for (size_t i = 0; i < claim->with_count; i++) {
         changes[count++] = claim->with[i];
@@ -162,7 +165,7 @@ lk_rc lk_pointer_claim_next(
         .change_count = count,
         .guard_key = claim->guard_key,
         .guard_value = claim->guard_value};
-    lk_rc rc = lk_kv_put(kv, &write, applied, err);
+    lk_rc             rc = lk_kv_put(kv, &write, applied, err);
     lk_arena_close(&arena);
     return rc;
 }
@@ -175,8 +178,8 @@ lk_rc lk_pointer_finalize(lk_kv *kv, lk_bytes base, const lk_pointer *current, l
     lk_bytes value = encode_live(
         &arena, current->incarnation, current->version, lk_pointer_final_path(&arena, current->version));
     const lk_kv_change change = {.key = latest_key(&arena, base), .expected = &current->raw, .value = &value};
-    const lk_kv_write write = {
-        .changes = &change, .change_count = 1, .guard_key = guard_key, .guard_value = guard_value};
+    const lk_kv_write  write = {
+         .changes = &change, .change_count = 1, .guard_key = guard_key, .guard_value = guard_value};
     *applied = false;
     lk_rc rc = lk_kv_put(kv, &write, applied, err);
     lk_arena_close(&arena);
@@ -188,12 +191,12 @@ lk_rc lk_pointer_resolve(lk_kv *kv, lk_bytes base, lk_bytes incarnation, uint64_
     lk_bytes *path, bool *found, lk_err *err)
 {
     lk_pointer current;
-    lk_bytes key = history_key(arena, base, version), raw = {0}, owner = {0};
-    bool archived = false;
+    lk_bytes   key = history_key(arena, base, version), raw = {0}, owner = {0};
+    bool       archived = false;
     *found = false;
     lk_rc rc = lk_pointer_load(kv, base, arena, &current, err);
-    if (rc != LK_OK || current.state != LK_POINTER_LIVE || !lk_bytes_equal(current.incarnation, incarnation) ||
-        version > current.version) {
+    if (rc != LK_OK || current.state != LK_POINTER_LIVE ||
+        !lk_bytes_equal(current.incarnation, incarnation) || version > current.version) {
         return rc;
     }
     if (version == current.version) {
@@ -226,10 +229,11 @@ typedef struct deletion {
 
 static lk_rc move_mark(deletion *d, lk_bytes expected, lk_bytes value, lk_err *err)
 {
-    const lk_kv_change change = {.key = latest_key(&d->arena, d->base), .expected = &expected, .value = &value};
+    const lk_kv_change change = {
+        .key = latest_key(&d->arena, d->base), .expected = &expected, .value = &value};
     const lk_kv_write write = {
         .changes = &change, .change_count = 1, .guard_key = d->guard_key, .guard_value = d->guard_value};
-    bool applied = false;
+    bool  applied = false;
     lk_rc rc = lk_kv_put(d->kv, &write, &applied, err);
     if (rc == LK_OK && !applied) {
         return lk_fail(err, LK_E_CONFLICT, "delete mark of %.*s lost its condition", LK_FMT(d->base));
@@ -241,14 +245,14 @@ static lk_rc move_mark(deletion *d, lk_bytes expected, lk_bytes value, lk_err *e
  * the same name loses nothing. */
 static lk_rc drop_history_page(deletion *d, lk_bytes mark, lk_buf *cursor, lk_err *err)
 {
-    lk_arena page = {0};
-    lk_kv_item *items = NULL;
+    lk_arena     page = {0};
+    lk_kv_item  *items = NULL;
     lk_kv_change changes[DELETE_PAGE];
-    size_t count = 0;
-    lk_bytes next = {0};
-    bool applied = true;
-    lk_rc rc = lk_kv_scan(d->kv, history_prefix(&page, d->base), lk_buf_view(cursor), DELETE_PAGE, &page, &items,
-        &count, &next, err);
+    size_t       count = 0;
+    lk_bytes     next = {0};
+    bool         applied = true;
+    lk_rc rc = lk_kv_scan(d->kv, history_prefix(&page, d->base), lk_buf_view(cursor), DELETE_PAGE, &page,
+        &items, &count, &next, err);
     for (size_t i = 0; rc == LK_OK && i < count; i++) {
         changes[i] = (lk_kv_change){.key = items[i].key, .expected = &items[i].value};
     }
@@ -271,7 +275,7 @@ static lk_rc drop_history_page(deletion *d, lk_bytes mark, lk_buf *cursor, lk_er
 static lk_rc run_deletion(deletion *d, lk_err *err)
 {
     lk_pointer current;
-    lk_rc rc = lk_pointer_load(d->kv, d->base, &d->arena, &current, err);
+    lk_rc      rc = lk_pointer_load(d->kv, d->base, &d->arena, &current, err);
     if (rc != LK_OK || current.state == LK_POINTER_ABSENT) {
         return rc;
     }
@@ -293,12 +297,15 @@ static lk_rc run_deletion(deletion *d, lk_err *err)
     return rc != LK_OK ? rc : move_mark(d, deleting, encode_mark(&d->arena, "deleted", d->incarnation), err);
 }
 
-lk_rc lk_pointer_delete(lk_kv *kv, lk_bytes base, lk_bytes incarnation, lk_bytes guard_key, lk_bytes guard_value,
-    lk_err *err)
+lk_rc lk_pointer_delete(
+    lk_kv *kv, lk_bytes base, lk_bytes incarnation, lk_bytes guard_key, lk_bytes guard_value, lk_err *err)
 {
-    deletion d = {
-        .kv = kv, .base = base, .incarnation = incarnation, .guard_key = guard_key, .guard_value = guard_value};
-    lk_rc rc = run_deletion(&d, err);
+    deletion d = {.kv = kv,
+        .base = base,
+        .incarnation = incarnation,
+        .guard_key = guard_key,
+        .guard_value = guard_value};
+    lk_rc    rc = run_deletion(&d, err);
     lk_arena_close(&d.arena);
     return rc;
 }

@@ -11,7 +11,8 @@
  *   absent --claim 1--> live 1 --claim 2--> live 2 ... --delete--> deleting --> deleted --claim 1--> live 1
  *
  * Invariants:
- *   1. Of two racing claims of one version exactly one wins; within an incarnation versions only grow, by one.
+ *   1. Of two racing claims of one version exactly one wins; within an incarnation versions only grow, by
+ *      one.
  *   2. A claim archives the version it replaces in the same atomic write, under its final name.
  *   3. The record never returns to absent, and a dataset made anew has a new incarnation: a writer that
  *      slept through a delete can match nothing.
@@ -41,8 +42,7 @@ typedef struct lk_pointer { /* everything in the arena it was loaded into */
 lk_bytes lk_pointer_final_path(lk_arena *arena, uint64_t version);
 
 /* LK_E_CORRUPT_RECORD when the bytes are none of the above. */
-LK_MUST_CHECK lk_rc lk_pointer_load(
-    lk_kv *kv, lk_bytes base, lk_arena *arena, lk_pointer *out, lk_err *err);
+LK_MUST_CHECK lk_rc lk_pointer_load(lk_kv *kv, lk_bytes base, lk_arena *arena, lk_pointer *out, lk_err *err);
 
 typedef struct lk_pointer_claim {
     lk_bytes            base, incarnation;
@@ -55,8 +55,8 @@ typedef struct lk_pointer_claim {
 
 /*
  * Installs version on top of *current (as loaded). *applied = false: current was not the predecessor any
- * more, or the guard or a condition of `with` did not hold; nothing changed. LK_E_INVALID_REQUEST when version
- * does not follow current, or a new dataset would reuse the incarnation of a deleted one.
+ * more, or the guard or a condition of `with` did not hold; nothing changed. LK_E_INVALID_REQUEST when
+ * version does not follow current, or a new dataset would reuse the incarnation of a deleted one.
  */
 LK_MUST_CHECK lk_rc lk_pointer_claim_next(
     lk_kv *kv, const lk_pointer *current, const lk_pointer_claim *claim, bool *applied, lk_err *err);
@@ -72,10 +72,10 @@ LK_MUST_CHECK lk_rc lk_pointer_resolve(lk_kv *kv, lk_bytes base, lk_bytes incarn
 
 /*
  * Deletes an incarnation's record and history: mark deleting, drop the archive in pages, mark deleted. Can be
- * run again from any point. Absent and already deleted are LK_OK. LK_E_CONFLICT when another incarnation lives
- * there, or the guard is lost.
+ * run again from any point. Absent and already deleted are LK_OK. LK_E_CONFLICT when another incarnation
+ * lives there, or the guard is lost.
  */
-LK_MUST_CHECK lk_rc lk_pointer_delete(lk_kv *kv, lk_bytes base, lk_bytes incarnation, lk_bytes guard_key,
-    lk_bytes guard_value, lk_err *err);
+LK_MUST_CHECK lk_rc lk_pointer_delete(
+    lk_kv *kv, lk_bytes base, lk_bytes incarnation, lk_bytes guard_key, lk_bytes guard_value, lk_err *err);
 
 #endif

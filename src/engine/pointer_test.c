@@ -8,9 +8,10 @@
 #include <stddef.h>
 #include <stdint.h>
 #include <stdlib.h>
+
 #include <cmocka.h>
 
-#define BASE LK_LITERAL("/d/t.lance")
+#define BASE  LK_LITERAL("/d/t.lance")
 #define GUARD LK_LITERAL("election/leader")
 
 typedef struct fixture {
@@ -38,9 +39,10 @@ static int teardown(void **state)
 
 static void put(fixture *f, lk_bytes key, lk_bytes value)
 {
-    bool applied = false;
+    bool               applied = false;
     const lk_kv_change change = {.key = key, .value = &value, .any = true};
-    assert_int_equal(lk_kv_put(f->kv, &(lk_kv_write){.changes = &change, .change_count = 1}, &applied, &f->err), LK_OK);
+    assert_int_equal(
+        lk_kv_put(f->kv, &(lk_kv_write){.changes = &change, .change_count = 1}, &applied, &f->err), LK_OK);
 }
 
 static lk_pointer load(fixture *f)
@@ -50,13 +52,12 @@ static lk_pointer load(fixture *f)
     return p;
 }
 
-static bool claim_on(fixture *f, const lk_pointer *on, const char *incarnation, uint64_t version, const char *path)
+static bool claim_on(
+    fixture *f, const lk_pointer *on, const char *incarnation, uint64_t version, const char *path)
 {
-    bool applied = false;
-    const lk_pointer_claim claim = {.base = BASE,
-        .incarnation = lk_bytes_of(incarnation),
-        .version = version,
-        .path = lk_bytes_of(path)};
+    bool                   applied = false;
+    const lk_pointer_claim claim = {
+        .base = BASE, .incarnation = lk_bytes_of(incarnation), .version = version, .path = lk_bytes_of(path)};
     assert_int_equal(lk_pointer_claim_next(f->kv, on, &claim, &applied, &f->err), LK_OK);
     return applied;
 }
@@ -70,9 +71,10 @@ static bool claim(fixture *f, const char *incarnation, uint64_t version, const c
 static bool resolves_to(fixture *f, const char *incarnation, uint64_t version, const char *path)
 {
     lk_bytes got = {0};
-    bool found = false;
+    bool     found = false;
     assert_int_equal(
-        lk_pointer_resolve(f->kv, BASE, lk_bytes_of(incarnation), version, &f->arena, &got, &found, &f->err), LK_OK);
+        lk_pointer_resolve(f->kv, BASE, lk_bytes_of(incarnation), version, &f->arena, &got, &found, &f->err),
+        LK_OK);
     return found && lk_bytes_equal(got, lk_bytes_of(path));
 }
 
@@ -102,9 +104,9 @@ static void of_two_claims_of_one_version_one_wins(void **state)
 static void a_claim_that_does_not_follow_is_refused(void **state)
 {
     fixture *f = *state;
-    bool applied = true;
+    bool     applied = true;
     assert_true(claim(f, "a", 1, "one"));
-    lk_pointer on = load(f);
+    lk_pointer     on = load(f);
     const uint64_t wrong[] = {0, 1, 3, UINT64_MAX};
     for (size_t i = 0; i < 4; i++) {
         const lk_pointer_claim c = {
@@ -118,19 +120,19 @@ static void a_claim_that_does_not_follow_is_refused(void **state)
 static void a_lost_guard_or_condition_changes_nothing(void **state)
 {
     fixture *f = *state;
-    bool applied = true;
+    bool     applied = true;
     lk_bytes value = LK_LITERAL("v"), absent = LK_LITERAL("x");
     put(f, GUARD, LK_LITERAL("me"));
     const lk_kv_change with = {.key = LK_LITERAL("k"), .value = &value};
-    lk_pointer_claim c = {.base = BASE,
-        .incarnation = LK_LITERAL("a"),
-        .version = 1,
-        .path = LK_LITERAL("p"),
-        .guard_key = GUARD,
-        .guard_value = LK_LITERAL("other"),
-        .with = &with,
-        .with_count = 1};
-    lk_pointer on = load(f);
+    lk_pointer_claim   c = {.base = BASE,
+          .incarnation = LK_LITERAL("a"),
+          .version = 1,
+          .path = LK_LITERAL("p"),
+          .guard_key = GUARD,
+          .guard_value = LK_LITERAL("other"),
+          .with = &with,
+          .with_count = 1};
+    lk_pointer         on = load(f);
     assert_int_equal(lk_pointer_claim_next(f->kv, &on, &c, &applied, &f->err), LK_OK);
     assert_false(applied);
     c.guard_value = LK_LITERAL("me");
@@ -142,7 +144,7 @@ static void a_lost_guard_or_condition_changes_nothing(void **state)
     c.with = &with;
     assert_int_equal(lk_pointer_claim_next(f->kv, &on, &c, &applied, &f->err), LK_OK);
     assert_true(applied);
-    bool found = false;
+    bool     found = false;
     lk_bytes got = {0};
     assert_int_equal(lk_kv_get(f->kv, LK_LITERAL("k"), &f->arena, &got, &found, &f->err), LK_OK);
     assert_true(found);
@@ -151,7 +153,7 @@ static void a_lost_guard_or_condition_changes_nothing(void **state)
 static void finalize_moves_the_path_and_only_that(void **state)
 {
     fixture *f = *state;
-    bool applied = false;
+    bool     applied = false;
     assert_true(claim(f, "a", 1, "_versions/.tmp-1"));
     lk_pointer before = load(f);
     assert_int_equal(
@@ -164,7 +166,7 @@ static void finalize_moves_the_path_and_only_that(void **state)
     assert_true(claim(f, "a", 2, "two"));
 }
 
-static lk_rc delete(fixture *f, const char *incarnation)
+static lk_rc delete (fixture *f, const char *incarnation)
 {
     f->err = (lk_err){0};
     return lk_pointer_delete(f->kv, BASE, lk_bytes_of(incarnation), (lk_bytes){0}, (lk_bytes){0}, &f->err);
@@ -172,21 +174,22 @@ static lk_rc delete(fixture *f, const char *incarnation)
 
 static void delete_leaves_a_mark_and_no_history(void **state)
 {
-    fixture *f = *state;
+    fixture    *f = *state;
     lk_kv_item *items = NULL;
-    size_t count = 1;
-    lk_bytes next = {0};
+    size_t      count = 1;
+    lk_bytes    next = {0};
     for (uint64_t v = 1; v <= 40; v++) {
         assert_true(claim(f, "a", v, "p"));
     }
-    assert_int_equal(delete(f, "b"), LK_E_CONFLICT);
-    assert_int_equal(delete(f, "a"), LK_OK);
+    assert_int_equal(delete (f, "b"), LK_E_CONFLICT);
+    assert_int_equal(delete (f, "a"), LK_OK);
     assert_int_equal(load(f).state, LK_POINTER_DELETED);
     assert_false(resolves_to(f, "a", 40, "p"));
-    assert_int_equal(lk_kv_scan(f->kv, LK_LITERAL("lance-manifest/"), (lk_bytes){0}, 10, &f->arena, &items, &count,
-                         &next, &f->err), LK_OK);
+    assert_int_equal(lk_kv_scan(f->kv, LK_LITERAL("lance-manifest/"), (lk_bytes){0}, 10, &f->arena, &items,
+                         &count, &next, &f->err),
+        LK_OK);
     assert_int_equal(count, 0);
-    assert_int_equal(delete(f, "a"), LK_OK); /* again */
+    assert_int_equal(delete (f, "a"), LK_OK); /* again */
 }
 
 static void a_writer_that_slept_through_a_delete_matches_nothing(void **state)
@@ -194,26 +197,26 @@ static void a_writer_that_slept_through_a_delete_matches_nothing(void **state)
     fixture *f = *state;
     assert_true(claim(f, "a", 1, "p"));
     lk_pointer seen = load(f);
-    assert_int_equal(delete(f, "a"), LK_OK);
+    assert_int_equal(delete (f, "a"), LK_OK);
     assert_false(claim_on(f, &seen, "a", 2, "q"));
-    bool applied = true;
-    lk_pointer deleted = load(f);
+    bool                   applied = true;
+    lk_pointer             deleted = load(f);
     const lk_pointer_claim same = {
         .base = BASE, .incarnation = LK_LITERAL("a"), .version = 1, .path = LK_LITERAL("p")};
     assert_int_equal(lk_pointer_claim_next(f->kv, &deleted, &same, &applied, &f->err), LK_E_INVALID_REQUEST);
     assert_true(claim(f, "b", 1, "p")); /* identical bytes but for the incarnation */
     assert_false(claim_on(f, &seen, "a", 2, "q"));
-    assert_int_equal(delete(f, "a"), LK_E_CONFLICT); /* of the old one, late */
+    assert_int_equal(delete (f, "a"), LK_E_CONFLICT); /* of the old one, late */
     assert_true(resolves_to(f, "b", 1, "p"));
 }
 
 /* Every outside call of a delete fails once, in each way; running it again ends it. */
 static void any_single_fault_of_a_delete_is_survivable(void **state)
 {
-    fixture *f = *state;
-    lk_fault_plan plan;
+    fixture       *f = *state;
+    lk_fault_plan  plan;
     const lk_fault kinds[] = {LK_FAULT_LOST, LK_FAULT_REPLY_LOST};
-    int rounds = 0;
+    int            rounds = 0;
     for (size_t k = 0; k < 2; k++) {
         bool fired = true;
         for (int n = 0; fired; n++, rounds++) {
@@ -224,11 +227,11 @@ static void any_single_fault_of_a_delete_is_survivable(void **state)
                 assert_true(claim(f, "a", v, "p"));
             }
             lk_fault_plan_arm(&plan, kinds[k], n);
-            lk_rc rc = delete(f, "a");
+            lk_rc rc = delete (f, "a");
             fired = lk_fault_plan_fired(&plan);
             assert_int_equal(rc == LK_OK, !fired);
             lk_fault_plan_arm(&plan, LK_FAULT_NONE, -1);
-            assert_int_equal(delete(f, "a"), LK_OK);
+            assert_int_equal(delete (f, "a"), LK_OK);
             assert_int_equal(load(f).state, LK_POINTER_DELETED);
             lk_kv_close(f->kv);
             lk_fault_plan_deinit(&plan);
@@ -240,7 +243,7 @@ static void any_single_fault_of_a_delete_is_survivable(void **state)
 
 static void a_record_that_is_no_pointer_is_corrupt(void **state)
 {
-    fixture *f = *state;
+    fixture          *f = *state;
     const char *const bad[] = {"", "{}", "{\"incarnation\":\"a\"}", "{\"incarnation\":\"a\",\"version\":1}",
         "{\"state\":\"gone\",\"incarnation\":\"a\"}", "{\"incarnation\":\"a\",\"version\":-1,\"path\":\"p\"}",
         "{\"incarnation\":\"a\",\"version\":1,\"path\":\"p\",\"more\":1}",

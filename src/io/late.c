@@ -43,7 +43,8 @@ bool lk_late_add(lk_late *late, int fd, char *directory)
     return room;
 }
 
-/* -- one turn: every file and every distinct directory is a job ---------------------------------------------- */
+/* -- one turn: every file and every distinct directory is a job
+ * ---------------------------------------------- */
 typedef struct turn {
     lk_rc (*directory)(void *context, const char *path, lk_err *err);
     void    *context;
@@ -55,16 +56,16 @@ typedef struct turn {
 
 typedef struct job {
     turn       *turn;
-    int         fd;        /* -1: the directory */
+    int         fd; /* -1: the directory */
     const char *directory;
 } job;
 
 static void run_job(void *context)
 {
     const job *j = context;
-    turn *t = j->turn;
-    lk_err err = {0};
-    lk_rc rc = LK_OK;
+    turn      *t = j->turn;
+    lk_err     err = {0};
+    lk_rc      rc = LK_OK;
     if (j->fd < 0) {
         rc = t->directory(t->context, j->directory, &err);
     } else if (fdatasync(j->fd) != 0) {
@@ -101,14 +102,14 @@ static size_t list_jobs(turn *t, const lk_late_file *files, size_t count, job *j
 /* The last job runs here; so do those that the pool has no room for. */
 static lk_rc run_turn(lk_pool *pool, turn *t, const lk_late_file *files, size_t count, lk_err *err)
 {
-    job jobs[2 * LK_LATE_FILES_MAX];
+    job    jobs[2 * LK_LATE_FILES_MAX];
     size_t listed = list_jobs(t, files, count, jobs);
     t->running = listed;
     lk_mutex_init(&t->mutex, LK_RANK_IO);
     lk_cond_init(&t->ended);
     for (size_t i = 0; i < listed; i++) {
         lk_err full = {0};
-        bool mine = pool == NULL || i + 1 == listed;
+        bool   mine = pool == NULL || i + 1 == listed;
         if (mine || lk_pool_submit(pool, run_job, &jobs[i], &full) != LK_OK) {
             run_job(&jobs[i]);
         }
@@ -126,8 +127,8 @@ static lk_rc run_turn(lk_pool *pool, turn *t, const lk_late_file *files, size_t 
     return t->failure.rc;
 }
 
-lk_rc lk_late_sync(
-    lk_late *late, lk_rc (*directory)(void *context, const char *path, lk_err *err), void *context, lk_err *err)
+lk_rc lk_late_sync(lk_late *late, lk_rc (*directory)(void *context, const char *path, lk_err *err),
+    void *context, lk_err *err)
 {
     lk_late_file files[LK_LATE_FILES_MAX];
     lk_mutex_lock(&late->mutex);
@@ -140,7 +141,7 @@ lk_rc lk_late_sync(
     late->syncing = true;
     lk_mutex_unlock(&late->mutex);
 
-    turn t = {.directory = directory, .context = context};
+    turn  t = {.directory = directory, .context = context};
     lk_rc rc = run_turn(late->pool, &t, files, count, err);
     let_go(files, count);
 

@@ -1,8 +1,9 @@
 #ifndef LK_IO_LATE_H
 #define LK_IO_LATE_H
 /*
- * late.h - written files that are not durable yet, to be synced together, at the same time: a file system then
- * needs one or two turns of its journal for what would have been one for each file and one for each name.
+ * late.h - written files that are not durable yet, to be synced together, at the same time: a file system
+ * then needs one or two turns of its journal for what would have been one for each file and one for each
+ * name.
  *
  * Invariant: when lk_late_sync returns LK_OK, every file and directory that was added before the call is
  * durable, whichever thread's call did it. After an error nobody may rely on what was added before.
@@ -34,7 +35,7 @@ void lk_late_deinit(lk_late *late); /* what was never synced is closed */
 bool lk_late_add(lk_late *late, int fd, char *directory);
 
 /* directory() makes one directory's names durable; each is asked for once, from any thread of the pool. */
-LK_MUST_CHECK lk_rc lk_late_sync(
-    lk_late *late, lk_rc (*directory)(void *context, const char *path, lk_err *err), void *context, lk_err *err);
+LK_MUST_CHECK lk_rc lk_late_sync(lk_late *late,
+    lk_rc (*directory)(void *context, const char *path, lk_err *err), void *context, lk_err *err);
 
 #endif

@@ -1,6 +1,7 @@
 /*
- * late_test.c - a store that syncs late: everything written is synced by the time lk_store_sync returns, with and
- * without helpers, and a failure reaches the caller (LK_TSAN). fsync and fdatasync are defined here, before the C library's.
+ * late_test.c - a store that syncs late: everything written is synced by the time lk_store_sync returns,
+ * with and without helpers, and a failure reaches the caller (LK_TSAN). fsync and fdatasync are defined
+ * here, before the C library's.
  */
 #include "base/file.h"
 #include "io/late.h"
@@ -15,9 +16,11 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <unistd.h>
+
 #include <cmocka.h>
 
-static atomic_int file_syncs, directory_syncs, fails_at; /* fails_at: counts down to the file sync that fails */
+static atomic_int file_syncs, directory_syncs,
+    fails_at; /* fails_at: counts down to the file sync that fails */
 
 int fsync(int fd)
 {
@@ -105,7 +108,7 @@ static void nothing_is_synced_before_the_sync_and_everything_by_it(void **state)
 static void more_files_than_may_wait_are_synced_on_the_way(void **state)
 {
     (void)state;
-    char key[16];
+    char     key[16];
     fixture *f = open_fixture(true);
     reset(0);
     for (int i = 0; i < LK_LATE_FILES_MAX + 10; i++) {
@@ -135,23 +138,26 @@ static void a_sync_that_fails_is_told_and_not_repeated(void **state)
 static void a_second_name_is_given_once_and_its_directory_waits_for_the_sync(void **state)
 {
     (void)state;
-    bool created = false;
+    bool     created = false;
     fixture *f = open_fixture(false);
     put(f, "a/1");
     put(f, "b/1");
     assert_int_equal(lk_store_sync(f->store, &f->err), LK_OK);
     reset(0);
-    assert_int_equal(lk_store_name_again(f->store, LK_LITERAL("a/1"), LK_LITERAL("b/2"), LK_LITERAL("x"), &created,
-                         &f->err), LK_OK);
+    assert_int_equal(lk_store_name_again(
+                         f->store, LK_LITERAL("a/1"), LK_LITERAL("b/2"), LK_LITERAL("x"), &created, &f->err),
+        LK_OK);
     assert_true(created);
-    assert_int_equal(lk_store_name_again(f->store, LK_LITERAL("a/1"), LK_LITERAL("b/2"), LK_LITERAL("x"), &created,
-                         &f->err), LK_OK);
+    assert_int_equal(lk_store_name_again(
+                         f->store, LK_LITERAL("a/1"), LK_LITERAL("b/2"), LK_LITERAL("x"), &created, &f->err),
+        LK_OK);
     assert_false(created);
     assert_int_equal(lk_store_sync(f->store, &f->err), LK_OK);
     assert_int_equal(file_syncs, 0);
     assert_int_equal(directory_syncs, 1);
     assert_int_equal(lk_store_name_again(f->store, LK_LITERAL("a/none"), LK_LITERAL("b/3"), LK_LITERAL("x"),
-                         &created, &f->err), LK_E_NOT_FOUND);
+                         &created, &f->err),
+        LK_E_NOT_FOUND);
     close_fixture(f);
 }
 
@@ -165,9 +171,9 @@ typedef struct writer {
 static void write_and_sync(void *context)
 {
     writer *w = context;
-    char key[16];
-    lk_err err = {0};
-    bool created = false;
+    char    key[16];
+    lk_err  err = {0};
+    bool    created = false;
     for (int i = 0; w->rc == LK_OK && i < 20; i++) {
         snprintf(key, sizeof key, "a/%d-%d", w->number, i);
         w->rc = lk_store_put_if_absent(w->f->store, lk_bytes_of(key), LK_LITERAL("x"), &created, &err);
@@ -178,8 +184,8 @@ static void write_and_sync(void *context)
 static void many_writers_may_share_a_store(void **state)
 {
     (void)state;
-    fixture *f = open_fixture(true);
-    writer writers[4];
+    fixture  *f = open_fixture(true);
+    writer    writers[4];
     lk_thread threads[4];
     reset(0);
     for (int i = 0; i < 4; i++) {

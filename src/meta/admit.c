@@ -6,10 +6,12 @@
 enum { CANCEL_POLL_MS = 50 }; /* a waiter looks at its cancel flag this often */
 
 /* Waits on cond until deadline_ms, waking to look at cancel. False: the deadline passed. */
-static bool wait_a_while(lk_cond *cond, lk_mutex *mutex, lk_clock *clock, uint64_t deadline_ms, lk_cancel *cancel)
+static bool wait_a_while(
+    lk_cond *cond, lk_mutex *mutex, lk_clock *clock, uint64_t deadline_ms, lk_cancel *cancel)
 {
     uint64_t now = lk_clock_monotonic_ms(clock);
-    uint64_t until = cancel != NULL && now + CANCEL_POLL_MS < deadline_ms ? now + CANCEL_POLL_MS : deadline_ms;
+    uint64_t until =
+        cancel != NULL && now + CANCEL_POLL_MS < deadline_ms ? now + CANCEL_POLL_MS : deadline_ms;
     (void)lk_cond_wait_until(cond, mutex, until);
     return lk_clock_monotonic_ms(clock) < deadline_ms;
 }
@@ -38,7 +40,7 @@ static bool has_room(const lk_admit *admit, uint64_t bytes)
 lk_rc lk_admit_enter(lk_admit *admit, uint64_t bytes, uint64_t deadline_ms, lk_cancel *cancel, lk_err *err)
 {
     lk_rc rc = LK_OK;
-    bool in_time = true;
+    bool  in_time = true;
     lk_mutex_lock(&admit->mutex);
     while (rc == LK_OK && !admit->closing && !has_room(admit, bytes)) {
         if (!in_time) {
@@ -121,7 +123,7 @@ static bool is_held(const lk_table_locks *locks, lk_table_ref table)
 static lk_table_lock *make_lock(lk_table_ref table)
 {
     lk_table_lock *lock = calloc(1, sizeof *lock);
-    char *own = malloc(table.ns.size + table.name.size + 1);
+    char          *own = malloc(table.ns.size + table.name.size + 1);
     LK_ASSERT(lock != NULL && own != NULL);
     memcpy(own, table.ns.data, table.ns.size);
     memcpy(own + table.ns.size, table.name.data, table.name.size);
@@ -134,11 +136,12 @@ lk_rc lk_table_locks_take(lk_table_locks *locks, lk_table_ref table, uint64_t de
     lk_table_lock **out, lk_err *err)
 {
     lk_rc rc = LK_OK;
-    bool in_time = true;
+    bool  in_time = true;
     lk_mutex_lock(&locks->mutex);
     while (rc == LK_OK && is_held(locks, table)) {
         if (!in_time) {
-            rc = lk_fail(err, LK_E_APPEND_IN_PROGRESS, "%.*s.%.*s is held", LK_FMT(table.ns), LK_FMT(table.name));
+            rc = lk_fail(
+                err, LK_E_APPEND_IN_PROGRESS, "%.*s.%.*s is held", LK_FMT(table.ns), LK_FMT(table.name));
             break;
         }
         in_time = wait_a_while(&locks->released, &locks->mutex, locks->clock, deadline_ms, cancel);

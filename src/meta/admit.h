@@ -26,7 +26,8 @@ typedef struct lk_admit {
 void lk_admit_init(lk_admit *admit, lk_clock *clock, uint64_t slots_max, uint64_t bytes_max);
 void lk_admit_deinit(lk_admit *admit);
 
-/* LK_E_APPEND_SLOTS at deadline_ms (absolute monotonic), LK_E_SHUTTING_DOWN once closing, or what cancel says. */
+/* LK_E_APPEND_SLOTS at deadline_ms (absolute monotonic), LK_E_SHUTTING_DOWN once closing, or what cancel
+ * says. */
 LK_MUST_CHECK lk_rc lk_admit_enter(
     lk_admit *admit, uint64_t bytes, uint64_t deadline_ms, lk_cancel *cancel, lk_err *err);
 void     lk_admit_leave(lk_admit *admit, uint64_t bytes);
@@ -48,6 +49,6 @@ void lk_table_locks_deinit(lk_table_locks *locks); /* nothing may be held */
 /* LK_E_APPEND_IN_PROGRESS at deadline_ms, or what cancel says. */
 LK_MUST_CHECK lk_rc lk_table_locks_take(lk_table_locks *locks, lk_table_ref table, uint64_t deadline_ms,
     lk_cancel *cancel, lk_table_lock **out, lk_err *err);
-void lk_table_locks_release(lk_table_locks *locks, lk_table_lock *lock); /* accepts NULL */
+void                lk_table_locks_release(lk_table_locks *locks, lk_table_lock *lock); /* accepts NULL */
 
 #endif

@@ -5,6 +5,7 @@
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
+
 #include <cmocka.h>
 
 static const lk_table_ref one = {{"ns", 2}, {"one", 3}}, two = {{"ns", 2}, {"two", 3}};
@@ -18,7 +19,7 @@ static void a_full_house_refuses_after_the_deadline_and_takes_in_after_a_leave(v
 {
     (void)state;
     lk_admit admit;
-    lk_err err = {0};
+    lk_err   err = {0};
     lk_admit_init(&admit, lk_clock_real(), 2, 100);
     assert_int_equal(lk_admit_enter(&admit, 60, in_ms(20), NULL, &err), LK_OK);
     assert_int_equal(lk_admit_enter(&admit, 60, in_ms(20), NULL, &err), LK_E_APPEND_SLOTS); /* bytes */
@@ -29,7 +30,8 @@ static void a_full_house_refuses_after_the_deadline_and_takes_in_after_a_leave(v
     assert_int_equal(lk_admit_enter(&admit, 60, in_ms(20), NULL, &err), LK_OK);
     lk_admit_leave(&admit, 60);
     lk_admit_leave(&admit, 40);
-    assert_int_equal(lk_admit_enter(&admit, 1000, in_ms(20), NULL, &err), LK_OK); /* alone, whatever its size */
+    assert_int_equal(
+        lk_admit_enter(&admit, 1000, in_ms(20), NULL, &err), LK_OK); /* alone, whatever its size */
     lk_admit_leave(&admit, 1000);
     lk_admit_deinit(&admit);
 }
@@ -37,11 +39,11 @@ static void a_full_house_refuses_after_the_deadline_and_takes_in_after_a_leave(v
 static void a_cancelled_caller_stops_waiting(void **state)
 {
     (void)state;
-    lk_admit admit;
+    lk_admit       admit;
     lk_table_locks locks;
     lk_table_lock *held = NULL, *more = NULL;
-    lk_cancel cancel = {.set = true};
-    lk_err err = {0};
+    lk_cancel      cancel = {.set = true};
+    lk_err         err = {0};
     lk_admit_init(&admit, lk_clock_real(), 1, 100);
     lk_table_locks_init(&locks, lk_clock_real());
     assert_int_equal(lk_admit_enter(&admit, 1, in_ms(20), NULL, &err), LK_OK);
@@ -59,7 +61,7 @@ static void tables_are_held_one_by_one(void **state)
     (void)state;
     lk_table_locks locks;
     lk_table_lock *a = NULL, *b = NULL, *c = NULL;
-    lk_err err = {0};
+    lk_err         err = {0};
     lk_table_locks_init(&locks, lk_clock_real());
     assert_int_equal(lk_table_locks_take(&locks, one, in_ms(20), NULL, &a, &err), LK_OK);
     assert_int_equal(lk_table_locks_take(&locks, two, in_ms(20), NULL, &b, &err), LK_OK);
@@ -86,7 +88,7 @@ static void take_turns(void *context)
 {
     shared *s = context;
     for (int i = 0; i < TURNS; i++) {
-        lk_err err = {0};
+        lk_err         err = {0};
         lk_table_lock *lock = NULL;
         if (lk_admit_enter(&s->admit, 10, in_ms(60000), NULL, &err) != LK_OK ||
             lk_table_locks_take(&s->locks, one, in_ms(60000), NULL, &lock, &err) != LK_OK) {
@@ -101,9 +103,9 @@ static void take_turns(void *context)
 static void nobody_is_lost_among_many(void **state)
 {
     (void)state;
-    shared s = {0};
+    shared    s = {0};
     lk_thread threads[THREADS];
-    lk_err err = {0};
+    lk_err    err = {0};
     lk_admit_init(&s.admit, lk_clock_real(), 3, 25);
     lk_table_locks_init(&s.locks, lk_clock_real());
     for (int i = 0; i < THREADS; i++) {
@@ -126,9 +128,9 @@ static void leave_later(void *context)
 static void closing_waits_for_those_inside_and_refuses_newcomers(void **state)
 {
     (void)state;
-    lk_admit admit;
+    lk_admit  admit;
     lk_thread thread;
-    lk_err err = {0};
+    lk_err    err = {0};
     lk_admit_init(&admit, lk_clock_real(), 2, 100);
     assert_int_equal(lk_admit_enter(&admit, 5, in_ms(20), NULL, &err), LK_OK);
     assert_int_equal(lk_thread_start(&thread, "leave", leave_later, &admit, &err), LK_OK);

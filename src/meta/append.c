@@ -15,9 +15,9 @@ typedef struct run {
 /* Reads: the registration to append to. */
 static lk_rc load(run *r, lk_err *err)
 {
-    bool found = false;
+    bool       found = false;
     lk_append *a = r->a;
-    lk_rc rc = lk_registry_load(a->env->kv, a->table, a->arena, &r->table, &found, err);
+    lk_rc      rc = lk_registry_load(a->env->kv, a->table, a->arena, &r->table, &found, err);
     if (rc == LK_OK && !found) {
         return lk_fail(err, LK_E_TABLE_NOT_FOUND, "no table");
     }
@@ -30,10 +30,10 @@ static lk_rc load(run *r, lk_err *err)
 /* Reads: the record of an earlier run. */
 static lk_rc replay(run *r, lk_err *err)
 {
-    lk_append *a = r->a;
+    lk_append   *a = r->a;
     lk_operation record;
-    lk_bytes raw = {0};
-    bool found = false;
+    lk_bytes     raw = {0};
+    bool         found = false;
     r->record_key = lk_operation_key(a->arena, a->tenant, a->table, a->operation_id);
     lk_rc rc = lk_operation_load(a->env->kv, r->record_key, a->arena, &record, &raw, &found, err);
     if (rc != LK_OK || !found) {
@@ -43,7 +43,8 @@ static lk_rc replay(run *r, lk_err *err)
         return lk_fail(err, LK_E_OPERATION_CONFLICT, "committed as version %" PRIu64, record.result_version);
     }
     if (!lk_bytes_equal(record.incarnation, r->table.registration.incarnation)) {
-        return lk_fail(err, LK_E_OPERATION_RECREATED, "committed to incarnation %.*s", LK_FMT(record.incarnation));
+        return lk_fail(
+            err, LK_E_OPERATION_RECREATED, "committed to incarnation %.*s", LK_FMT(record.incarnation));
     }
     a->version = record.result_version;
     a->replayed = r->done = true;
@@ -55,17 +56,17 @@ enum { CHANGES = 3 };
 /* The part of the atomic write that is ours: publication, record, expiry. */
 static void build_changes(run *r, lk_kv_change changes[CHANGES])
 {
-    lk_append *a = r->a;
+    lk_append             *a = r->a;
     const lk_registration *table = &r->table.registration;
-    const lk_operation record = {.tenant = a->tenant,
-        .table = a->table,
-        .incarnation = table->incarnation,
-        .operation_id = a->operation_id,
-        .payload_sha256 = a->payload_sha256,
-        .base_version = table->version,
-        .result_version = table->version + 1,
-        .committed_at = lk_now_secs(a->env)};
-    lk_bytes *values = lk_arena_take(a->arena, 2 * sizeof *values);
+    const lk_operation     record = {.tenant = a->tenant,
+            .table = a->table,
+            .incarnation = table->incarnation,
+            .operation_id = a->operation_id,
+            .payload_sha256 = a->payload_sha256,
+            .base_version = table->version,
+            .result_version = table->version + 1,
+            .committed_at = lk_now_secs(a->env)};
+    lk_bytes              *values = lk_arena_take(a->arena, 2 * sizeof *values);
     values[0] = lk_operation_encode(a->arena, &record);
     values[1] = LK_LITERAL("{}");
     changes[0] = lk_registry_advance(&r->table, table->version + 1, a->arena);
@@ -90,14 +91,14 @@ static lk_rc settle(run *r, lk_rc failed, lk_err *err)
 /* Durable after: everything, in one write (append.h); before it, nothing that anybody sees. */
 static lk_rc commit(run *r, lk_err *err)
 {
-    lk_append *a = r->a;
+    lk_append             *a = r->a;
     const lk_registration *table = &r->table.registration;
-    lk_kv_change changes[CHANGES];
-    lk_append_request request = {.at = {table->location, table->incarnation, table->version},
-        .tenant = a->tenant,
-        .operation_id = a->operation_id,
-        .payload_sha256 = a->payload_sha256};
-    lk_batches *rows = NULL;
+    lk_kv_change           changes[CHANGES];
+    lk_append_request      request = {.at = {table->location, table->incarnation, table->version},
+             .tenant = a->tenant,
+             .operation_id = a->operation_id,
+             .payload_sha256 = a->payload_sha256};
+    lk_batches            *rows = NULL;
     if (!lk_bytes_equal(a->incarnation, table->incarnation)) {
         return lk_fail(err, LK_E_CONFLICT, "recreated while its rows were checked");
     }

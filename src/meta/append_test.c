@@ -8,17 +8,17 @@
 
 /*
  * The outside calls of one append here: 7 reads of the KV (2 by the fixture) and ONE write; of the store, a
- * read of the base manifest (2), the fragment, settling the head that another process may have left (5), a look
- * ahead, the staging manifest, the final name and sweeping the old staging name.
+ * read of the base manifest (2), the fragment, settling the head that another process may have left (5), a
+ * look ahead, the staging manifest, the final name and sweeping the old staging name.
  */
 enum { CALLS = 20, ROWS = 10, SUM = 45 };
 
 static void check_operation(node *n, lk_bytes id, uint64_t version)
 {
     lk_operation record;
-    lk_bytes raw = {0};
-    bool found = false;
-    lk_bytes key = lk_operation_key(&n->arena, LK_LITERAL("acme"), the_table, id);
+    lk_bytes     raw = {0};
+    bool         found = false;
+    lk_bytes     key = lk_operation_key(&n->arena, LK_LITERAL("acme"), the_table, id);
     assert_int_equal(lk_operation_load(n->world->kv, key, &n->arena, &record, &raw, &found, &n->err), LK_OK);
     assert_true(found);
     assert_int_equal(record.result_version, version);
@@ -28,8 +28,8 @@ static void check_operation(node *n, lk_bytes id, uint64_t version)
 /* The call after n others fails. Afterwards the client repeats, and a second operation follows. */
 static bool one_fault(lk_fault kind, int n)
 {
-    world w;
-    node a;
+    world    w;
+    node     a;
     uint64_t version = 0;
     world_init(&w);
     node_init(&a, &w, "a");
@@ -38,7 +38,7 @@ static bool one_fault(lk_fault kind, int n)
 
     arm(&w, kind, n, false);
     lk_rc rc = append_rows(&a, id, digest_a, 0, ROWS, &version);
-    bool fired = disarm(&w);
+    bool  fired = disarm(&w);
     if (rc == LK_OK) {
         assert_int_equal(version, 2);
         check_published(&a, 2, ROWS, SUM); /* what was told is so */
@@ -61,12 +61,9 @@ static void any_single_fault_is_survivable(void **state)
 {
     (void)state;
     int rounds = 0;
-    for (int n = 0; one_fault(LK_FAULT_LOST, n); n++, rounds++) {
-    }
-    for (int n = 0; one_fault(LK_FAULT_REPLY_LOST, n); n++, rounds++) {
-    }
-    for (int n = 0; one_fault(LK_FAULT_FULL, n); n++, rounds++) {
-    }
+    for (int n = 0; one_fault(LK_FAULT_LOST, n); n++, rounds++) {}
+    for (int n = 0; one_fault(LK_FAULT_REPLY_LOST, n); n++, rounds++) {}
+    for (int n = 0; one_fault(LK_FAULT_FULL, n); n++, rounds++) {}
     /* One more outside call per append is a decision: it shows up here. */
     assert_int_equal(rounds, 3 * CALLS);
 }
@@ -75,10 +72,10 @@ static void any_single_fault_is_survivable(void **state)
  * recover first, and is asked the same. */
 static bool one_death(lk_fault kind, int n, bool recovers, bool other_first)
 {
-    world w;
-    node a, b;
+    world        w;
+    node         a, b;
     lk_recovered done;
-    uint64_t version = 0, expected = 2;
+    uint64_t     version = 0, expected = 2;
     world_init(&w);
     node_init(&a, &w, "a");
     assert_int_equal(make_table(&a), LK_OK);
@@ -127,8 +124,8 @@ static void whatever_call_a_leader_dies_at_its_successor_ends_in_one_version(voi
 static void a_repeat_returns_the_version_and_another_payload_is_refused(void **state)
 {
     (void)state;
-    world w;
-    node a;
+    world    w;
+    node     a;
     uint64_t version = 0;
     world_init(&w);
     node_init(&a, &w, "a");
@@ -149,14 +146,16 @@ static void a_repeat_returns_the_version_and_another_payload_is_refused(void **s
 static void an_id_is_admitted_from_retention_ago_to_the_allowed_skew_ahead(void **state)
 {
     (void)state;
-    world w;
-    node a;
+    world    w;
+    node     a;
     uint64_t version = 0;
     world_init(&w);
     node_init(&a, &w, "a");
     assert_int_equal(make_table(&a), LK_OK);
-    assert_int_equal(append_rows(&a, operation_id(&a, 301, 1), digest_a, 0, 1, &version), LK_E_OPERATION_FUTURE);
-    assert_int_equal(append_rows(&a, operation_id(&a, -604801, 2), digest_a, 0, 1, &version), LK_E_OPERATION_EXPIRED);
+    assert_int_equal(
+        append_rows(&a, operation_id(&a, 301, 1), digest_a, 0, 1, &version), LK_E_OPERATION_FUTURE);
+    assert_int_equal(
+        append_rows(&a, operation_id(&a, -604801, 2), digest_a, 0, 1, &version), LK_E_OPERATION_EXPIRED);
     assert_int_equal(published(&a), 1);
     assert_int_equal(append_rows(&a, operation_id(&a, 300, 3), digest_a, 0, 1, &version), LK_OK);
     assert_int_equal(append_rows(&a, operation_id(&a, -604800, 4), digest_a, 0, 1, &version), LK_OK);
@@ -168,10 +167,10 @@ static void an_id_is_admitted_from_retention_ago_to_the_allowed_skew_ahead(void 
 static void a_forgotten_operation_is_never_committed_again(void **state)
 {
     (void)state;
-    world w;
-    node a;
+    world        w;
+    node         a;
     lk_recovered done;
-    uint64_t version = 0, forgotten = 0;
+    uint64_t     version = 0, forgotten = 0;
     world_init(&w);
     node_init(&a, &w, "a");
     assert_int_equal(make_table(&a), LK_OK);
@@ -197,10 +196,10 @@ static void a_forgotten_operation_is_never_committed_again(void **state)
 static void a_replay_after_the_table_was_recreated_is_refused(void **state)
 {
     (void)state;
-    world w;
-    node a;
+    world    w;
+    node     a;
     uint64_t version = 0;
-    bool dropped = false;
+    bool     dropped = false;
     world_init(&w);
     node_init(&a, &w, "a");
     assert_int_equal(make_table(&a), LK_OK);
@@ -218,10 +217,10 @@ static void a_replay_after_the_table_was_recreated_is_refused(void **state)
 static void a_record_that_cannot_be_read_is_kept_and_told(void **state)
 {
     (void)state;
-    world w;
-    node a;
+    world        w;
+    node         a;
     lk_recovered done;
-    uint64_t version = 0;
+    uint64_t     version = 0;
     world_init(&w);
     node_init(&a, &w, "a");
     assert_int_equal(make_table(&a), LK_OK);
@@ -241,15 +240,16 @@ static void a_record_that_cannot_be_read_is_kept_and_told(void **state)
 static void rows_are_checked_before_anything_is_written(void **state)
 {
     (void)state;
-    world w;
-    node a;
+    world    w;
+    node     a;
     uint64_t version = 0;
     world_init(&w);
     node_init(&a, &w, "a");
     assert_int_equal(make_table(&a), LK_OK);
     size_t objects = lk_mem_disk_object_count(w.disk);
     assert_int_equal(append_rows(&a, operation_id(&a, 0, 1), digest_a, 0, 0, &version), LK_E_INVALID_APPEND);
-    assert_int_equal(append_rows(&a, operation_id(&a, 0, 1), digest_a, 0, 10001, &version), LK_E_INVALID_APPEND);
+    assert_int_equal(
+        append_rows(&a, operation_id(&a, 0, 1), digest_a, 0, 10001, &version), LK_E_INVALID_APPEND);
     assert_int_equal(lk_mem_disk_object_count(w.disk), objects);
     assert_int_equal(append_rows(&a, operation_id(&a, 0, 1), digest_a, 0, 10000, &version), LK_OK);
     check_published(&a, 2, 10000, 49995000);
@@ -270,7 +270,7 @@ typedef struct takeover {
 static void take_over(const char *step, void *context)
 {
     takeover *t = context;
-    uint64_t version = 0;
+    uint64_t  version = 0;
     if (t->happened || strcmp(step, t->at) != 0) {
         return;
     }
@@ -285,8 +285,8 @@ static void a_deposed_leader_commits_nothing(void **state)
     (void)state;
     const char *const at[] = {"load", "replay", "commit"};
     for (size_t i = 0; i < 3; i++) {
-        world w;
-        node a;
+        world    w;
+        node     a;
         uint64_t version = 0;
         world_init(&w);
         node_init(&a, &w, "a");
@@ -294,7 +294,8 @@ static void a_deposed_leader_commits_nothing(void **state)
         takeover t = {.w = &w, .at = at[i], .id = operation_id(&a, 0, 2)};
         a.env.crash_point = take_over;
         a.env.crash_context = &t;
-        assert_int_equal(append_rows(&a, operation_id(&a, 0, 1), digest_a, 0, ROWS, &version), LK_E_NOT_LEADER);
+        assert_int_equal(
+            append_rows(&a, operation_id(&a, 0, 1), digest_a, 0, ROWS, &version), LK_E_NOT_LEADER);
         assert_true(t.happened);
         check_published(&t.successor, 2, 1, 1000);
         lk_elect_view view;

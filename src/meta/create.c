@@ -28,18 +28,20 @@ static lk_bytes fresh_id(creation *c)
 static lk_rc refuse_if_exists(creation *c, lk_err *err)
 {
     lk_table_record present;
-    bool found = false;
-    lk_rc rc = lk_registry_load(c->env->kv, c->registration.table, c->arena, &present, &found, err);
-    c->done = rc == LK_OK && found && lk_bytes_equal(present.registration.incarnation, c->registration.incarnation);
-    return rc != LK_OK || !found || c->done ? rc : lk_fail(err, LK_E_TABLE_EXISTS, "incarnation %.*s",
-        LK_FMT(present.registration.incarnation));
+    bool            found = false;
+    lk_rc           rc = lk_registry_load(c->env->kv, c->registration.table, c->arena, &present, &found, err);
+    c->done =
+        rc == LK_OK && found && lk_bytes_equal(present.registration.incarnation, c->registration.incarnation);
+    return rc != LK_OK || !found || c->done ? rc
+                                            : lk_fail(err, LK_E_TABLE_EXISTS, "incarnation %.*s",
+                                                  LK_FMT(present.registration.incarnation));
 }
 
 /* Reads only: the name is free and the schema fits a record. */
 static lk_rc check(creation *c, lk_err *err)
 {
     lk_buf ipc = {0};
-    lk_rc rc = lk_schema_check(c->schema, err);
+    lk_rc  rc = lk_schema_check(c->schema, err);
     rc = rc == LK_OK ? refuse_if_exists(c, err) : rc;
     rc = rc == LK_OK ? lk_ipc_schema_encode(c->schema, LK_IPC_ENCAPSULATED, &ipc, err) : rc;
     if (rc == LK_OK && ipc.size > LK_SCHEMA_IPC_BYTES_MAX) {
@@ -66,16 +68,16 @@ static lk_rc intend(creation *c, lk_err *err)
 /* Durable after: the table, whole; or nothing but files that the intent names. */
 static lk_rc commit_once(creation *c, lk_err *err)
 {
-    lk_kv_change changes[1 + LK_REGISTRY_CHANGES_MAX];
-    size_t count = 0;
-    lk_create_request request = {
-        .location = c->registration.location, .incarnation = c->registration.incarnation, .schema = c->schema};
-    lk_rc rc = lk_fence_terms(&c->env->fence, c->arena, &request.terms, err);
+    lk_kv_change      changes[1 + LK_REGISTRY_CHANGES_MAX];
+    size_t            count = 0;
+    lk_create_request request = {.location = c->registration.location,
+        .incarnation = c->registration.incarnation,
+        .schema = c->schema};
+    lk_rc             rc = lk_fence_terms(&c->env->fence, c->arena, &request.terms, err);
     changes[count++] = (lk_kv_change){
         .key = lk_remains_key(c->arena, LK_CREATE_PREFIX, &c->remains), .expected = &c->intent};
     if (rc == LK_OK) {
-        rc = lk_registry_insert(
-            c->env->kv, &c->registration, fresh_id(c), c->arena, changes, &count, err);
+        rc = lk_registry_insert(c->env->kv, &c->registration, fresh_id(c), c->arena, changes, &count, err);
     }
     if (rc != LK_OK) {
         return rc;
@@ -121,8 +123,8 @@ static const struct step {
 };
 enum { STEPS = sizeof steps / sizeof steps[0] };
 
-lk_rc lk_create_run(const lk_meta_env *env, lk_arena *arena, lk_table_ref table, const struct ArrowSchema *schema,
-    lk_err *err)
+lk_rc lk_create_run(const lk_meta_env *env, lk_arena *arena, lk_table_ref table,
+    const struct ArrowSchema *schema, lk_err *err)
 {
     creation c = {.env = env, .arena = arena, .schema = schema};
     c.registration = (lk_registration){
@@ -149,7 +151,7 @@ lk_rc lk_create_run(const lk_meta_env *env, lk_arena *arena, lk_table_ref table,
 lk_rc lk_create_abandon(
     const lk_meta_env *env, lk_arena *arena, const lk_remains *remains, lk_bytes raw, lk_err *err)
 {
-    bool applied = false;
+    bool               applied = false;
     const lk_kv_change changes[] = {
         {.key = lk_remains_key(arena, LK_CREATE_PREFIX, remains), .expected = &raw},
         {.key = lk_remains_key(arena, LK_DROP_PREFIX, remains), .value = &raw}};

@@ -9,7 +9,7 @@
 static bool exists(node *n)
 {
     lk_table_record record;
-    bool found = false;
+    bool            found = false;
     assert_int_equal(lk_registry_load(n->world->kv, the_table, &n->arena, &record, &found, &n->err), LK_OK);
     return found;
 }
@@ -26,7 +26,7 @@ static void recover(node *n)
 static void check_tidy(node *n)
 {
     world *w = n->world;
-    bool found = exists(n);
+    bool   found = exists(n);
     assert_int_equal(count_keys(w, LK_CREATE_PREFIX), 0);
     assert_int_equal(count_keys(w, LK_DROP_PREFIX), 0);
     assert_int_equal(count_keys(w, LK_REGISTRY_DESCRIPTORS), found);
@@ -35,18 +35,19 @@ static void check_tidy(node *n)
     if (found) {
         check_published(n, 1, 0, 0);
     }
-    assert_int_equal(lk_mem_disk_object_count(w->disk), found ? 1 : 0); /* one manifest, under its final name */
+    assert_int_equal(
+        lk_mem_disk_object_count(w->disk), found ? 1 : 0); /* one manifest, under its final name */
 }
 
 static bool one_create(lk_fault kind, int n, bool dies)
 {
     world w;
-    node a, b;
+    node  a, b;
     world_init(&w);
     node_init(&a, &w, "a");
     arm(&w, kind, n, dies);
     lk_rc rc = make_table(&a);
-    bool fired = disarm(&w);
+    bool  fired = disarm(&w);
     assert_true(rc == LK_OK || fired);
     node_init(&b, &w, "b");
     bool found = exists(&b);
@@ -65,10 +66,10 @@ static bool one_create(lk_fault kind, int n, bool dies)
 
 static bool one_drop(lk_fault kind, int n, bool dies)
 {
-    world w;
-    node a, b;
-    bool dropped = false;
-    uint64_t version = 0;
+    world        w;
+    node         a, b;
+    bool         dropped = false;
+    uint64_t     version = 0;
     lk_recovered done;
     world_init(&w);
     node_init(&a, &w, "a");
@@ -130,7 +131,7 @@ static void a_second_create_is_refused_and_leaves_no_files(void **state)
 {
     (void)state;
     world w;
-    node a;
+    node  a;
     world_init(&w);
     node_init(&a, &w, "a");
     assert_int_equal(make_table(&a), LK_OK);
@@ -144,8 +145,8 @@ static void a_second_create_is_refused_and_leaves_no_files(void **state)
 static void a_schema_that_may_not_be_stored_is_refused_with_a_reason(void **state)
 {
     (void)state;
-    world w;
-    node a;
+    world              w;
+    node               a;
     struct ArrowSchema schema;
     world_init(&w);
     node_init(&a, &w, "a");
@@ -162,10 +163,10 @@ static void a_schema_that_may_not_be_stored_is_refused_with_a_reason(void **stat
 
 /* Two nodes, one name: the deposed one is between its steps when the other makes the table. */
 typedef struct race {
-    world *w;
-    node   successor;
+    world      *w;
+    node        successor;
     const char *at;
-    bool   happened;
+    bool        happened;
 } race;
 
 static void make_first(const char *step, void *context)
@@ -184,7 +185,7 @@ static void a_create_that_lost_the_lead_registers_nothing(void **state)
     const char *const at[] = {"check", "intend", "commit"};
     for (size_t i = 0; i < 3; i++) {
         world w;
-        node a;
+        node  a;
         world_init(&w);
         node_init(&a, &w, "a");
         race r = {.w = &w, .at = at[i]};
@@ -203,10 +204,10 @@ static void a_create_that_lost_the_lead_registers_nothing(void **state)
 static void a_deposed_remover_leaves_the_new_table_alone(void **state)
 {
     (void)state;
-    world w;
-    node a;
-    bool dropped = false;
-    uint64_t version = 0;
+    world        w;
+    node         a;
+    bool         dropped = false;
+    uint64_t     version = 0;
     lk_recovered done;
     world_init(&w);
     node_init(&a, &w, "a");
@@ -227,14 +228,14 @@ static void a_deposed_remover_leaves_the_new_table_alone(void **state)
 static void a_stale_intent_of_a_live_create_is_left_to_it(void **state)
 {
     (void)state;
-    world w;
-    node a;
-    lk_recovered done;
+    world          w;
+    node           a;
+    lk_recovered   done;
     lk_table_lock *lock = NULL;
     world_init(&w);
     node_init(&a, &w, "a");
     const lk_remains remains = {the_table, LK_LITERAL("/tables/ns/t/x.lance"), LK_LITERAL("x")};
-    lk_bytes key = lk_remains_key(&a.arena, LK_CREATE_PREFIX, &remains);
+    lk_bytes         key = lk_remains_key(&a.arena, LK_CREATE_PREFIX, &remains);
     put_value(&w, key, lk_remains_encode(&a.arena, &remains));
     assert_int_equal(lk_table_locks_take(&a.locks, the_table, 0, NULL, &lock, &a.err), LK_OK);
     assert_int_equal(lk_recover_pass(&a.env, false, NULL, &done, &a.err), LK_OK);
@@ -250,9 +251,9 @@ static void a_stale_intent_of_a_live_create_is_left_to_it(void **state)
 static void a_corrupt_tombstone_is_kept_and_stops_nobody(void **state)
 {
     (void)state;
-    world w;
-    node a;
-    bool dropped = false;
+    world        w;
+    node         a;
+    bool         dropped = false;
     lk_recovered done;
     world_init(&w);
     node_init(&a, &w, "a");

@@ -13,7 +13,7 @@ lk_bytes lk_remains_key(lk_arena *arena, lk_bytes prefix, const lk_remains *rema
 
 lk_bytes lk_remains_encode(lk_arena *arena, const lk_remains *remains)
 {
-    lk_buf text = {0};
+    lk_buf         text = {0};
     lk_json_writer w = {.out = &text};
     lk_json_object(&w);
     lk_json_key(&w, "namespace");
@@ -54,12 +54,12 @@ lk_rc lk_remains_decode(
 static lk_rc bury(
     const lk_meta_env *env, lk_arena *arena, const lk_table_record *record, bool *applied, lk_err *err)
 {
-    char generation[LK_UUID_TEXT_SIZE + 1];
-    lk_kv_change changes[1 + LK_REGISTRY_CHANGES_MAX];
-    size_t count = 0;
+    char                   generation[LK_UUID_TEXT_SIZE + 1];
+    lk_kv_change           changes[1 + LK_REGISTRY_CHANGES_MAX];
+    size_t                 count = 0;
     const lk_registration *table = &record->registration;
-    const lk_remains remains = {table->table, table->location, table->incarnation};
-    lk_bytes tombstone = lk_remains_encode(arena, &remains);
+    const lk_remains       remains = {table->table, table->location, table->incarnation};
+    lk_bytes               tombstone = lk_remains_encode(arena, &remains);
     lk_uuid_format(lk_uuid_v7(env->clock, env->random), generation);
     changes[count++] =
         (lk_kv_change){.key = lk_remains_key(arena, LK_DROP_PREFIX, &remains), .value = &tombstone};
@@ -70,7 +70,7 @@ static lk_rc bury(
 lk_rc lk_drop_run(const lk_meta_env *env, lk_arena *arena, lk_table_ref table, bool *dropped, lk_err *err)
 {
     lk_table_record record;
-    bool found = false, applied = false;
+    bool            found = false, applied = false;
     *dropped = false;
     for (int attempt = 0; attempt < LK_NAMESPACE_RACE_ATTEMPTS; attempt++) {
         lk_crash_point(env, "load");
@@ -82,8 +82,9 @@ lk_rc lk_drop_run(const lk_meta_env *env, lk_arena *arena, lk_table_ref table, b
         rc = bury(env, arena, &record, &applied, err);
         if (rc != LK_OK && err->maybe_applied) { /* the registry knows */
             lk_table_record now;
-            lk_err unread = {0};
-            applied = lk_registry_load(env->kv, table, arena, &now, &found, &unread) == LK_OK &&
+            lk_err          unread = {0};
+            applied =
+                lk_registry_load(env->kv, table, arena, &now, &found, &unread) == LK_OK &&
                 !(found && lk_bytes_equal(now.registration.incarnation, record.registration.incarnation));
         }
         if (applied) {
@@ -103,7 +104,7 @@ lk_rc lk_drop_finish(
     const lk_meta_env *env, lk_arena *arena, const lk_remains *remains, lk_bytes raw, lk_err *err)
 {
     lk_commit_terms terms;
-    bool applied = false;
+    bool            applied = false;
     lk_crash_point(env, "remove");
     lk_rc rc = lk_fence_terms(&env->fence, arena, &terms, err);
     if (rc == LK_OK) {
@@ -119,9 +120,9 @@ lk_rc lk_drop_finish(
     }
     if (rc == LK_OK) {
         lk_crash_point(env, "forget");
-        const lk_kv_change change = {
-            .key = lk_remains_key(arena, LK_DROP_PREFIX, remains), .expected = &raw};
-        rc = lk_fence_write(&env->fence, &change, 1, &applied, err); /* not applied: somebody else finished it */
+        const lk_kv_change change = {.key = lk_remains_key(arena, LK_DROP_PREFIX, remains), .expected = &raw};
+        rc = lk_fence_write(
+            &env->fence, &change, 1, &applied, err); /* not applied: somebody else finished it */
     }
     return rc;
 }

@@ -14,8 +14,8 @@
  *      belongs to one incarnation for ever.
  *   3. A create that failed ends as a tombstone, too (create.h), so there is one way for files to die.
  *
- * A process that was stopped while it wrote rows of the table may write them after their removal; nothing names
- * such files, and a collector of unreferenced directories may take them at any time.
+ * A process that was stopped while it wrote rows of the table may write them after their removal; nothing
+ * names such files, and a collector of unreferenced directories may take them at any time.
  *
  * Crash points: before bury nothing happened. After it the table is gone and recovery finishes. In the middle
  * of, or after, the removal: recovery removes again, finds nothing, and takes the tombstone away.
@@ -29,7 +29,7 @@ typedef struct lk_remains { /* what a tombstone, or the intent of a create, says
     lk_bytes     location, incarnation;
 } lk_remains;
 
-#define LK_DROP_PREFIX LK_LITERAL("drop/v1/")
+#define LK_DROP_PREFIX   LK_LITERAL("drop/v1/")
 #define LK_CREATE_PREFIX LK_LITERAL("create/v1/")
 
 lk_bytes lk_remains_key(lk_arena *arena, lk_bytes prefix, const lk_remains *remains);

@@ -23,7 +23,7 @@ static bool publish(lk_elect *elect)
     elect->heard_ms = elect->lease.watched_since_ms;
     lk_buf_clear(&elect->guard);
     lk_buf_append_bytes(&elect->guard, lk_buf_view(&elect->lease.guard));
-    bool leads = elect->role == LK_LEASE_LEADER;
+    bool     leads = elect->role == LK_LEASE_LEADER;
     uint64_t epoch = elect->epoch;
     lk_mutex_unlock(&elect->mutex);
     if (changed && leads != led) {
@@ -158,8 +158,8 @@ void lk_elect_view_get(lk_elect *elect, lk_elect_view *out)
 {
     lk_mutex_lock(&elect->mutex);
     uint64_t now = lk_clock_monotonic_ms(elect->clock);
-    bool leader = may_write(elect, now);
-    bool heard = elect->role == LK_LEASE_FOLLOWER && now - elect->heard_ms <= LK_LEASE_TTL_MS;
+    bool     leader = may_write(elect, now);
+    bool     heard = elect->role == LK_LEASE_FOLLOWER && now - elect->heard_ms <= LK_LEASE_TTL_MS;
     *out = (lk_elect_view){.leader = leader, .leader_known = leader || heard, .epoch = elect->epoch};
     lk_mutex_unlock(&elect->mutex);
 }

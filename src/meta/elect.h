@@ -26,7 +26,7 @@ typedef struct lk_elect {
     bool          stop;
     lk_lease_role role;
     uint64_t      epoch, deadline_ms, round_since_ms; /* round_since_ms 0: none on its way */
-    uint64_t      heard_ms; /* when another leader's heartbeat last moved */
+    uint64_t      heard_ms;                           /* when another leader's heartbeat last moved */
     lk_buf        guard;
 } lk_elect;
 

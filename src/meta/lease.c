@@ -26,7 +26,7 @@ void lk_lease_deinit(lk_lease *lease)
 
 static lk_bytes encode(lk_arena *arena, lk_bytes holder, uint64_t epoch, const uint64_t *expires_ms)
 {
-    lk_buf text = {0};
+    lk_buf         text = {0};
     lk_json_writer w = {.out = &text};
     lk_json_object(&w);
     lk_json_key(&w, "holder");
@@ -45,13 +45,14 @@ static lk_bytes encode(lk_arena *arena, lk_bytes holder, uint64_t epoch, const u
 
 static lk_rc decode(records *r, lk_arena *arena, lk_err *err)
 {
-    lk_bytes holder = {0};
-    uint64_t epoch = 0;
+    lk_bytes            holder = {0};
+    uint64_t            epoch = 0;
     const lk_json_field leader[] = {
         {"holder", LK_JSON_TEXT, &r->holder, false, NULL}, {"epoch", LK_JSON_U64, &r->epoch, false, NULL}};
     const lk_json_field heartbeat[] = {{"holder", LK_JSON_TEXT, &holder, false, NULL},
-        {"epoch", LK_JSON_U64, &epoch, false, NULL}, {"expires_at_ms", LK_JSON_U64, &r->expires_ms, false, NULL}};
-    lk_err cause = {0};
+        {"epoch", LK_JSON_U64, &epoch, false, NULL},
+        {"expires_at_ms", LK_JSON_U64, &r->expires_ms, false, NULL}};
+    lk_err              cause = {0};
     if (lk_json_read(r->leader, leader, 2, arena, &cause) != LK_OK ||
         lk_json_read(r->heartbeat, heartbeat, 3, arena, &cause) != LK_OK) {
         return lk_fail(err, LK_E_CORRUPT_RECORD, "election: %s", cause.context);
@@ -93,12 +94,13 @@ static bool may_steal(lk_lease *lease, const records *r)
 }
 
 /* Writes both records (or, for a renewal, the heartbeat guarded by the leader record). */
-static lk_rc take(lk_lease *lease, lk_arena *arena, const records *r, uint64_t epoch, bool *applied, lk_err *err)
+static lk_rc take(
+    lk_lease *lease, lk_arena *arena, const records *r, uint64_t epoch, bool *applied, lk_err *err)
 {
-    bool renew = r->found && lk_bytes_equal(r->holder, lease->node_id) && r->epoch == epoch;
-    uint64_t expires_ms = lk_clock_wall_ms(lease->clock) + LK_LEASE_TTL_MS;
-    lk_bytes leader = encode(arena, lease->node_id, epoch, NULL);
-    lk_bytes heartbeat = encode(arena, lease->node_id, epoch, &expires_ms);
+    bool               renew = r->found && lk_bytes_equal(r->holder, lease->node_id) && r->epoch == epoch;
+    uint64_t           expires_ms = lk_clock_wall_ms(lease->clock) + LK_LEASE_TTL_MS;
+    lk_bytes           leader = encode(arena, lease->node_id, epoch, NULL);
+    lk_bytes           heartbeat = encode(arena, lease->node_id, epoch, &expires_ms);
     const lk_kv_change changes[] = {
         {.key = LK_LEASE_HEARTBEAT_KEY, .expected = r->found ? &r->heartbeat : NULL, .value = &heartbeat},
         {.key = LK_LEASE_KEY, .expected = r->found ? &r->leader : NULL, .value = &leader}};
@@ -121,9 +123,9 @@ static lk_rc take(lk_lease *lease, lk_arena *arena, const records *r, uint64_t e
 static lk_rc run_round(lk_lease *lease, lk_arena *arena, lk_err *err)
 {
     uint64_t start = lk_clock_monotonic_ms(lease->clock);
-    records r;
-    bool applied = false;
-    lk_rc rc = look(lease, arena, &r, err);
+    records  r;
+    bool     applied = false;
+    lk_rc    rc = look(lease, arena, &r, err);
     if (rc != LK_OK) {
         return rc;
     }
@@ -161,14 +163,14 @@ lk_rc lk_lease_round(lk_lease *lease, lk_err *err)
 
 lk_rc lk_lease_resign(lk_lease *lease, lk_err *err)
 {
-    lk_arena arena = {0};
-    records r;
-    bool applied = false;
+    lk_arena       arena = {0};
+    records        r;
+    bool           applied = false;
     const uint64_t resigned = 0;
     lease->role = LK_LEASE_UNKNOWN;
     lk_rc rc = look(lease, &arena, &r, err);
     if (rc == LK_OK && r.found && lk_bytes_equal(r.holder, lease->node_id)) {
-        lk_bytes heartbeat = encode(&arena, lease->node_id, r.epoch, &resigned);
+        lk_bytes           heartbeat = encode(&arena, lease->node_id, r.epoch, &resigned);
         const lk_kv_change change = {
             .key = LK_LEASE_HEARTBEAT_KEY, .expected = &r.heartbeat, .value = &heartbeat};
         const lk_kv_write write = {

@@ -22,7 +22,7 @@
 #include "base/clock.h"
 #include "kv/kv.h"
 
-#define LK_LEASE_KEY LK_LITERAL("election/leader")
+#define LK_LEASE_KEY           LK_LITERAL("election/leader")
 #define LK_LEASE_HEARTBEAT_KEY LK_LITERAL("election/heartbeat")
 
 typedef enum lk_lease_role { LK_LEASE_UNKNOWN, LK_LEASE_FOLLOWER, LK_LEASE_LEADER } lk_lease_role;
@@ -30,7 +30,7 @@ typedef enum lk_lease_role { LK_LEASE_UNKNOWN, LK_LEASE_FOLLOWER, LK_LEASE_LEADE
 typedef struct lk_lease {
     lk_kv    *kv; /* borrowed, as clock */
     lk_clock *clock;
-    lk_bytes  node_id; /* new with every process; borrowed */
+    lk_bytes  node_id;    /* new with every process; borrowed */
     bool      sole_owner; /* the KV's lock proves that any other holder is dead */
     /* What the last round found. */
     lk_lease_role role;

@@ -9,6 +9,7 @@
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
+
 #include <cmocka.h>
 
 typedef struct fixture {
@@ -51,24 +52,24 @@ static lk_lease_role round_of(fixture *f, lk_lease *lease)
 static lk_bytes stored(fixture *f, lk_bytes key)
 {
     lk_bytes value = {0};
-    bool found = false;
+    bool     found = false;
     assert_int_equal(lk_kv_get(f->kv, key, &f->arena, &value, &found, &f->err), LK_OK);
     return found ? value : (lk_bytes){0};
 }
 
 static void store(fixture *f, lk_bytes key, const char *text)
 {
-    bool applied = false;
-    lk_bytes value = lk_bytes_of(text);
+    bool               applied = false;
+    lk_bytes           value = lk_bytes_of(text);
     const lk_kv_change change = {.key = key, .value = &value, .any = true};
-    const lk_kv_write write = {.changes = &change, .change_count = 1};
+    const lk_kv_write  write = {.changes = &change, .change_count = 1};
     assert_int_equal(lk_kv_put(f->kv, &write, &applied, &f->err), LK_OK);
 }
 
 static void the_first_installs_and_a_renewal_leaves_the_leader_record_alone(void **state)
 {
     (void)state;
-    fixture f;
+    fixture  f;
     lk_lease a;
     open_fixture(&f);
     lk_lease_init(&a, f.kv, &f.clock.base, LK_LITERAL("a"), false);
@@ -92,7 +93,7 @@ static void the_first_installs_and_a_renewal_leaves_the_leader_record_alone(void
 static void a_follower_steals_after_watching_one_heartbeat_for_a_whole_ttl(void **state)
 {
     (void)state;
-    fixture f;
+    fixture  f;
     lk_lease a, b;
     open_fixture(&f);
     lk_lease_init(&a, f.kv, &f.clock.base, LK_LITERAL("a"), false);
@@ -119,7 +120,7 @@ static void a_follower_steals_after_watching_one_heartbeat_for_a_whole_ttl(void 
 static void a_jump_of_the_wall_clock_steals_nothing(void **state)
 {
     (void)state;
-    fixture f;
+    fixture  f;
     lk_lease a, b;
     open_fixture(&f);
     lk_lease_init(&a, f.kv, &f.clock.base, LK_LITERAL("a"), false);
@@ -136,7 +137,7 @@ static void a_jump_of_the_wall_clock_steals_nothing(void **state)
 static void a_resigned_lease_is_taken_at_once(void **state)
 {
     (void)state;
-    fixture f;
+    fixture  f;
     lk_lease a, b;
     open_fixture(&f);
     lk_lease_init(&a, f.kv, &f.clock.base, LK_LITERAL("a"), false);
@@ -155,7 +156,7 @@ static void a_resigned_lease_is_taken_at_once(void **state)
 static void the_owner_of_the_store_takes_over_from_its_dead_predecessor_at_once(void **state)
 {
     (void)state;
-    fixture f;
+    fixture  f;
     lk_lease a, b;
     open_fixture(&f);
     lk_lease_init(&a, f.kv, &f.clock.base, LK_LITERAL("a"), true);
@@ -179,7 +180,7 @@ static void records_that_cannot_be_read_and_spent_epochs_are_never_overwritten(v
             "{\"holder\":\"x\",\"epoch\":18446744073709551615,\"expires_at_ms\":0}"},
     };
     for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++) {
-        fixture f;
+        fixture  f;
         lk_lease a;
         open_fixture(&f);
         store(&f, LK_LEASE_KEY, bad[i][0]);
@@ -200,7 +201,7 @@ static void a_fault_in_a_round_is_not_leadership_and_the_next_round_mends_it(voi
     for (size_t k = 0; k < 2; k++) {
         bool fired = true;
         for (int n = 0; fired; n++) {
-            fixture f;
+            fixture  f;
             lk_lease a;
             open_fixture(&f);
             lk_lease_init(&a, f.kv, &f.clock.base, LK_LITERAL("a"), false);
@@ -229,7 +230,7 @@ static void hang(void *context, const char *call)
 static void a_round_that_took_too_long_gives_no_authority(void **state)
 {
     (void)state;
-    fixture f;
+    fixture  f;
     lk_lease a;
     open_fixture(&f);
     lk_lease_init(&a, f.kv, &f.clock.base, LK_LITERAL("a"), false);
@@ -243,7 +244,7 @@ static void a_round_that_took_too_long_gives_no_authority(void **state)
 static void evidence_ends_at_the_deadline_by_itself(void **state)
 {
     (void)state;
-    fixture f;
+    fixture  f;
     lk_elect a;
     lk_bytes guard = {0};
     uint64_t epoch = 0;

@@ -10,7 +10,8 @@
 
 static bool is_service(const lk_principal *who)
 {
-    return who->role == LK_ROLE_QUERY_SERVICE || who->role == LK_ROLE_METADATA_PEER || who->role == LK_ROLE_ADMIN;
+    return who->role == LK_ROLE_QUERY_SERVICE || who->role == LK_ROLE_METADATA_PEER ||
+           who->role == LK_ROLE_ADMIN;
 }
 
 static lk_rc authorize(const lk_principal *who, lk_table_ref table, lk_err *err)
@@ -35,10 +36,11 @@ typedef struct statement { /* a create or drop that holds its table */
     bool                counted;
 } statement;
 
-static lk_rc begin(statement *d, lk_local_authority *authority, const lk_principal *who, lk_table_ref table, lk_err *err)
+static lk_rc begin(
+    statement *d, lk_local_authority *authority, const lk_principal *who, lk_table_ref table, lk_err *err)
 {
     const lk_meta_env *env = authority->env;
-    uint64_t deadline_ms = deadline_after(env, env->lock_wait_ms);
+    uint64_t           deadline_ms = deadline_after(env, env->lock_wait_ms);
     *d = (statement){.authority = authority};
     lk_rc rc = authorize(who, table, err);
     rc = rc == LK_OK ? lk_admit_enter(authority->ddl, 0, deadline_ms, NULL, err) : rc;
@@ -58,9 +60,9 @@ static void end(statement *d)
 static lk_rc create_table(lk_authority *base, const lk_principal *who, lk_table_ref table,
     const struct ArrowSchema *schema, lk_err *err)
 {
-    statement d;
+    statement           d;
     lk_local_authority *self = (lk_local_authority *)base;
-    lk_rc rc = begin(&d, self, who, table, err);
+    lk_rc               rc = begin(&d, self, who, table, err);
     rc = rc == LK_OK ? lk_create_run(self->env, &d.arena, table, schema, err) : rc;
     end(&d);
     return rc;
@@ -68,10 +70,10 @@ static lk_rc create_table(lk_authority *base, const lk_principal *who, lk_table_
 
 static lk_rc drop_table(lk_authority *base, const lk_principal *who, lk_table_ref table, lk_err *err)
 {
-    statement d;
-    bool dropped = false;
+    statement           d;
+    bool                dropped = false;
     lk_local_authority *self = (lk_local_authority *)base;
-    lk_rc rc = begin(&d, self, who, table, err);
+    lk_rc               rc = begin(&d, self, who, table, err);
     rc = rc == LK_OK ? lk_drop_run(self->env, &d.arena, table, &dropped, err) : rc;
     end(&d);
     if (dropped && self->recovery != NULL) {
@@ -81,11 +83,12 @@ static lk_rc drop_table(lk_authority *base, const lk_principal *who, lk_table_re
 }
 
 /* -- reads ----------------------------------------------------------------------------------------- */
-static lk_rc load(const lk_meta_env *env, lk_table_ref table, lk_arena *arena, lk_registration *out, lk_err *err)
+static lk_rc load(
+    const lk_meta_env *env, lk_table_ref table, lk_arena *arena, lk_registration *out, lk_err *err)
 {
     lk_table_record record;
-    bool found = false;
-    lk_rc rc = lk_registry_load(env->kv, table, arena, &record, &found, err);
+    bool            found = false;
+    lk_rc           rc = lk_registry_load(env->kv, table, arena, &record, &found, err);
     if (rc == LK_OK && !found) {
         rc = lk_fail(err, LK_E_TABLE_NOT_FOUND, "no table %.*s.%.*s", LK_FMT(table.ns), LK_FMT(table.name));
     }
@@ -100,8 +103,8 @@ static lk_rc resolve(lk_authority *base, const lk_principal *who, lk_table_ref t
     return rc != LK_OK ? rc : load(((lk_local_authority *)base)->env, table, arena, out, err);
 }
 
-static lk_rc list_tables(lk_authority *base, const lk_principal *who, lk_bytes ns, lk_bytes continuation, size_t limit,
-    lk_arena *arena, lk_name_page *out, lk_err *err)
+static lk_rc list_tables(lk_authority *base, const lk_principal *who, lk_bytes ns, lk_bytes continuation,
+    size_t limit, lk_arena *arena, lk_name_page *out, lk_err *err)
 {
     lk_rc rc = lk_namespace_check(ns, err);
     if (rc == LK_OK && !lk_principal_may_use(who, ns)) {
@@ -145,8 +148,8 @@ static lk_rc list_namespaces(lk_authority *base, const lk_principal *who, lk_byt
                            : list_grants(who, continuation, limit, arena, out, err);
 }
 
-static lk_rc directory(lk_authority *base, lk_bytes known, lk_arena *arena, bool *modified, lk_bytes *generation,
-    lk_registration **items, size_t *count, lk_err *err)
+static lk_rc directory(lk_authority *base, lk_bytes known, lk_arena *arena, bool *modified,
+    lk_bytes *generation, lk_registration **items, size_t *count, lk_err *err)
 {
     lk_kv *kv = ((lk_local_authority *)base)->env->kv;
     return lk_directory_read(kv, known, arena, modified, generation, items, count, err);
@@ -164,9 +167,9 @@ typedef struct appending {
 
 static lk_rc check_rows(appending *s, lk_batches *source, lk_err *err)
 {
-    lk_registration table;
+    lk_registration    table;
     struct ArrowSchema schema = {0};
-    lk_rc rc = load(s->authority->env, s->append.table, &s->arena, &table, err);
+    lk_rc              rc = load(s->authority->env, s->append.table, &s->arena, &table, err);
     rc = rc == LK_OK ? lk_ipc_schema_decode(table.schema_ipc, &schema, err) : rc;
     if (rc == LK_OK) {
         rc = lk_rows_collect(&s->rows, &schema, source, s->authority->append_bytes_max, s->cancel, err);
@@ -180,18 +183,18 @@ static lk_rc check_rows(appending *s, lk_batches *source, lk_err *err)
 static lk_rc run_locked(appending *s, lk_err *err)
 {
     const lk_meta_env *env = s->authority->env;
-    lk_table_lock *lock = NULL;
-    uint64_t deadline_ms = deadline_after(env, env->lock_wait_ms);
+    lk_table_lock     *lock = NULL;
+    uint64_t           deadline_ms = deadline_after(env, env->lock_wait_ms);
     lk_rc rc = lk_table_locks_take(env->locks, s->append.table, deadline_ms, s->cancel, &lock, err);
     rc = rc == LK_OK ? lk_append_run(&s->append, err) : rc;
     lk_table_locks_release(env->locks, lock);
     return rc;
 }
 
-static lk_rc append(lk_authority *base, const lk_principal *who, const lk_append_command *command, lk_batches *rows,
-    lk_cancel *cancel, uint64_t *version, lk_err *err)
+static lk_rc append(lk_authority *base, const lk_principal *who, const lk_append_command *command,
+    lk_batches *rows, lk_cancel *cancel, uint64_t *version, lk_err *err)
 {
-    appending s = {.authority = (lk_local_authority *)base, .cancel = cancel};
+    appending          s = {.authority = (lk_local_authority *)base, .cancel = cancel};
     const lk_meta_env *env = s.authority->env;
     s.append = (lk_append){.env = env,
         .arena = &s.arena,
@@ -234,8 +237,8 @@ static const struct lk_authority_ops ops = {.create_table = create_table,
     .append = append,
     .close = close_nothing};
 
-void lk_local_authority_init(lk_local_authority *authority, const lk_meta_env *env, lk_admit *appends, lk_admit *ddl,
-    lk_recovery *recovery, uint64_t append_wait_ms, uint64_t append_bytes_max)
+void lk_local_authority_init(lk_local_authority *authority, const lk_meta_env *env, lk_admit *appends,
+    lk_admit *ddl, lk_recovery *recovery, uint64_t append_wait_ms, uint64_t append_bytes_max)
 {
     *authority = (lk_local_authority){.base.ops = &ops,
         .env = env,

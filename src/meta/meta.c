@@ -52,13 +52,14 @@ static void build(lk_meta *meta, const lk_meta_options *o)
 
 lk_rc lk_meta_open(lk_meta **out, const lk_meta_options *options, lk_err *err)
 {
-    char text[LK_UUID_TEXT_SIZE + 1];
+    char     text[LK_UUID_TEXT_SIZE + 1];
     lk_meta *meta = calloc(1, sizeof *meta);
     LK_ASSERT(meta != NULL);
     build(meta, options);
     lk_uuid_format(lk_uuid_v7(options->clock, options->random), text);
     lk_bytes node_id = lk_arena_copy(&meta->arena, lk_bytes_of(text));
-    /* Recovery asks the election who leads, and the election wakes recovery: both exist before either runs. */
+    /* Recovery asks the election who leads, and the election wakes recovery: both exist before either runs.
+     * */
     lk_elect_init(&meta->elect, options->kv, options->clock, node_id, options->sole_owner, recheck, meta);
     lk_rc rc = lk_recovery_start(&meta->recovery, &meta->env, &meta->elect, err);
     rc = rc == LK_OK ? lk_elect_start(&meta->elect, err) : rc;
@@ -105,7 +106,7 @@ void lk_meta_status_get(lk_meta *meta, lk_meta_status *out)
 
 lk_rc lk_meta_wait_ready(lk_meta *meta, uint64_t deadline_ms, lk_err *err)
 {
-    lk_clock *clock = meta->env.clock;
+    lk_clock      *clock = meta->env.clock;
     lk_meta_status status;
     for (lk_meta_status_get(meta, &status); !status.ready; lk_meta_status_get(meta, &status)) {
         uint64_t now = lk_clock_monotonic_ms(clock);

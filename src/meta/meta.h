@@ -23,10 +23,10 @@
 typedef struct lk_meta lk_meta;
 
 typedef struct lk_meta_options {
-    lk_kv     *kv;     /* borrowed, as all that follow; outlive the node */
+    lk_kv     *kv; /* borrowed, as all that follow; outlive the node */
     lk_engine *engine;
     lk_clock  *clock;
-    lk_random *random; /* shared */
+    lk_random *random;      /* shared */
     lk_bytes   tables_root; /* copied: tables are placed at <root>/<ns>/<table>/<uuidv7>.lance */
     /* The KV is held by a lock that dies with its process, so whoever holds the lease now is dead:
      * take over at once instead of waiting for the lease to run out. Only for RocksDB on one host. */
@@ -38,7 +38,7 @@ typedef struct lk_meta_options {
 } lk_meta_options;
 
 LK_MUST_CHECK lk_rc lk_meta_open(lk_meta **out, const lk_meta_options *options, lk_err *err);
-void lk_meta_close(lk_meta *meta); /* accepts NULL */
+void                lk_meta_close(lk_meta *meta); /* accepts NULL */
 
 /* The authority of this node; borrowed, valid until lk_meta_close (its own close does nothing). */
 lk_authority *lk_meta_authority(lk_meta *meta);

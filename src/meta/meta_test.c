@@ -17,13 +17,14 @@
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
+
 #include <cmocka.h>
 
 static const lk_table_ref table = {{"ns", 2}, {"t", 1}};
-static const char digest_a[] = "aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa";
-static const char digest_b[] = "bbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbb";
+static const char         digest_a[] = "aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa";
+static const char         digest_b[] = "bbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbb";
 
-static lk_bytes granted[] = {{"ns", 2}};
+static lk_bytes           granted[] = {{"ns", 2}};
 static const lk_principal admin = {.id = {"root", 4}, .tenant = {"acme", 4}, .role = LK_ROLE_ADMIN};
 static const lk_principal user = {
     .id = {"u", 1}, .tenant = {"acme", 4}, .role = LK_ROLE_USER, .namespaces = granted, .namespace_count = 1};
@@ -41,7 +42,7 @@ typedef struct fixture {
 
 static lk_meta *open_node(fixture *f, bool sole_owner)
 {
-    lk_meta *meta = NULL;
+    lk_meta              *meta = NULL;
     const lk_meta_options options = {.kv = f->kv,
         .engine = f->engine,
         .clock = lk_clock_real(),
@@ -60,7 +61,7 @@ static uint64_t in_ms(uint64_t ms)
 
 static fixture *open_fixture(void)
 {
-    fixture *f = calloc(1, sizeof *f);
+    fixture           *f = calloc(1, sizeof *f);
     struct ArrowSchema schema;
     f->kv = lk_kv_mem_open(NULL);
     f->disk = lk_mem_disk_new();
@@ -96,10 +97,10 @@ static lk_bytes fresh_id(fixture *f)
 static lk_rc append(lk_meta *meta, const lk_principal *who, lk_bytes id, const char *digest, int64_t first,
     uint64_t *version, lk_err *err)
 {
-    lk_authority *a = lk_meta_authority(meta);
-    lk_batches *rows = lk_mem_rows_open(first, 1, 1);
+    lk_authority           *a = lk_meta_authority(meta);
+    lk_batches             *rows = lk_mem_rows_open(first, 1, 1);
     const lk_append_command command = {table, id, lk_bytes_of(digest)};
-    lk_rc rc = a->ops->append(a, who, &command, rows, NULL, version, err);
+    lk_rc                   rc = a->ops->append(a, who, &command, rows, NULL, version, err);
     lk_batches_close(rows);
     return rc;
 }
@@ -107,7 +108,7 @@ static lk_rc append(lk_meta *meta, const lk_principal *who, lk_bytes id, const c
 static uint64_t published(fixture *f, lk_meta *meta)
 {
     lk_registration r;
-    lk_authority *a = lk_meta_authority(meta);
+    lk_authority   *a = lk_meta_authority(meta);
     assert_int_equal(a->ops->resolve(a, &admin, table, &f->arena, &r, &f->err), LK_OK);
     return r.version;
 }
@@ -148,7 +149,7 @@ static void concurrent_repeats_of_one_operation_make_one_version(void **state)
 {
     (void)state;
     fixture *f = open_fixture();
-    writer writers[WRITERS];
+    writer   writers[WRITERS];
     lk_bytes id = fresh_id(f);
     for (int i = 0; i < WRITERS; i++) {
         writers[i] = (writer){.meta = f->meta, .id = {id, id, id, id, id}, .first = 7};
@@ -159,7 +160,7 @@ static void concurrent_repeats_of_one_operation_make_one_version(void **state)
     }
     assert_int_equal(published(f, f->meta), 2);
     uint64_t version = 0;
-    lk_err err = {0};
+    lk_err   err = {0};
     assert_int_equal(append(f->meta, &admin, id, digest_b, 8, &version, &err), LK_E_OPERATION_CONFLICT);
     close_fixture(f);
 }
@@ -168,8 +169,8 @@ static void concurrent_operations_get_a_version_each(void **state)
 {
     (void)state;
     fixture *f = open_fixture();
-    writer writers[WRITERS];
-    bool seen[2 + WRITERS * EACH] = {false};
+    writer   writers[WRITERS];
+    bool     seen[2 + WRITERS * EACH] = {false};
     for (int i = 0; i < WRITERS; i++) {
         writers[i] = (writer){.meta = f->meta, .first = i};
         for (int k = 0; k < EACH; k++) {
@@ -208,7 +209,7 @@ static void a_second_node_follows_and_refuses_writes_but_reads(void **state)
     fixture *f = open_fixture();
     lk_meta *second = open_node(f, false);
     uint64_t version = 0;
-    lk_err err = {0};
+    lk_err   err = {0};
     assert_int_equal(lk_meta_wait_ready(second, in_ms(5000), &f->err), LK_OK); /* it knows a leader */
     lk_meta_status status;
     lk_meta_status_get(second, &status);
@@ -223,14 +224,14 @@ static void a_second_node_follows_and_refuses_writes_but_reads(void **state)
 static void who_may_do_what(void **state)
 {
     (void)state;
-    fixture *f = open_fixture();
-    lk_authority *a = lk_meta_authority(f->meta);
+    fixture           *f = open_fixture();
+    lk_authority      *a = lk_meta_authority(f->meta);
     const lk_table_ref hidden = {{"other", 5}, {"t", 1}}, none = {{"ns", 2}, {"none", 4}};
     struct ArrowSchema schema;
-    lk_registration r;
-    lk_name_page page;
-    uint64_t version = 0;
-    lk_err e = {0};
+    lk_registration    r;
+    lk_name_page       page;
+    uint64_t           version = 0;
+    lk_err             e = {0};
     lk_mem_rows_schema(&schema);
     assert_int_equal(a->ops->create_table(a, &admin, hidden, &schema, &e), LK_OK);
     /* A user: the granted namespace only; what is hidden and what is absent look the same. */
@@ -260,12 +261,13 @@ static void who_may_do_what(void **state)
 static void a_users_namespaces_are_paged_in_order(void **state)
 {
     (void)state;
-    fixture *f = open_fixture();
+    fixture      *f = open_fixture();
     lk_authority *a = lk_meta_authority(f->meta);
     lk_bytes grants[] = {LK_LITERAL("a"), LK_LITERAL("b"), LK_LITERAL("c"), LK_LITERAL("d"), LK_LITERAL("e")};
-    const lk_principal many = {.id = {"m", 1}, .tenant = {"acme", 4}, .namespaces = grants, .namespace_count = 5};
+    const lk_principal many = {
+        .id = {"m", 1}, .tenant = {"acme", 4}, .namespaces = grants, .namespace_count = 5};
     lk_bytes after = {0};
-    size_t seen = 0;
+    size_t   seen = 0;
     do {
         lk_name_page page;
         assert_int_equal(a->ops->list_namespaces(a, &many, after, 2, &f->arena, &page, &f->err), LK_OK);
@@ -281,12 +283,12 @@ static void a_users_namespaces_are_paged_in_order(void **state)
 static void names_and_ids_are_checked_at_the_door(void **state)
 {
     (void)state;
-    fixture *f = open_fixture();
-    lk_authority *a = lk_meta_authority(f->meta);
+    fixture           *f = open_fixture();
+    lk_authority      *a = lk_meta_authority(f->meta);
     const lk_table_ref dotted = {{"n.s", 3}, {"t", 1}};
     struct ArrowSchema schema;
-    uint64_t version = 0;
-    lk_err e = {0};
+    uint64_t           version = 0;
+    lk_err             e = {0};
     lk_mem_rows_schema(&schema);
     assert_int_equal(a->ops->create_table(a, &admin, dotted, &schema, &e), LK_E_INVALID_IDENTIFIER);
     lk_bytes v4 = LK_LITERAL("0197f0f4-7b2a-4000-8000-0000000000ab");

@@ -5,13 +5,13 @@
 #include "kv/mem.h"
 
 const lk_table_ref the_table = {{"ns", 2}, {"t", 1}};
-const char *const digest_a = "aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa";
-const char *const digest_b = "bbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbb";
+const char *const  digest_a = "aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa";
+const char *const  digest_b = "bbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbb";
 
 static lk_rc store_hook(void *context, const char *call, bool after, lk_err *err)
 {
-    world *w = context;
-    bool writes = strcmp(call, "open") != 0 && strcmp(call, "read") != 0 && strcmp(call, "list") != 0;
+    world   *w = context;
+    bool     writes = strcmp(call, "open") != 0 && strcmp(call, "read") != 0 && strcmp(call, "list") != 0;
     lk_fault fault = LK_FAULT_NONE;
     if (!after) {
         fault = lk_fault_plan_next(&w->plan, call);
@@ -114,20 +114,21 @@ lk_rc drop_the_table(node *n, bool *dropped)
 static lk_bytes incarnation(node *n)
 {
     lk_table_record record;
-    bool found = false;
-    lk_err err = {0};
-    lk_rc rc = lk_registry_load(n->world->kv, the_table, &n->arena, &record, &found, &err);
+    bool            found = false;
+    lk_err          err = {0};
+    lk_rc           rc = lk_registry_load(n->world->kv, the_table, &n->arena, &record, &found, &err);
     return rc == LK_OK && found ? record.registration.incarnation : (lk_bytes){0};
 }
 
-lk_rc append_rows(node *n, lk_bytes operation, const char *digest, int64_t first, int64_t count, uint64_t *version)
+lk_rc append_rows(
+    node *n, lk_bytes operation, const char *digest, int64_t first, int64_t count, uint64_t *version)
 {
     struct ArrowSchema schema;
-    lk_rows rows;
-    lk_batches *source = lk_mem_rows_open(first, count, 100);
+    lk_rows            rows;
+    lk_batches        *source = lk_mem_rows_open(first, count, 100);
     n->err = (lk_err){0};
     lk_mem_rows_schema(&schema);
-    lk_rc rc = lk_rows_collect(&rows, &schema, source, 1 << 26, NULL, &n->err);
+    lk_rc     rc = lk_rows_collect(&rows, &schema, source, 1 << 26, NULL, &n->err);
     lk_append a = {.env = &n->env,
         .arena = &n->arena,
         .table = the_table,
@@ -147,7 +148,7 @@ lk_rc append_rows(node *n, lk_bytes operation, const char *digest, int64_t first
 static lk_registration registration(node *n)
 {
     lk_table_record record;
-    bool found = false;
+    bool            found = false;
     assert_int_equal(lk_registry_load(n->world->kv, the_table, &n->arena, &record, &found, &n->err), LK_OK);
     assert_true(found);
     return record.registration;
@@ -160,12 +161,12 @@ uint64_t published(node *n)
 
 void check_published(node *n, uint64_t version, uint64_t rows, int64_t sum)
 {
-    lk_registration r = registration(n);
-    lk_table_snapshot *snapshot = NULL;
-    lk_batches *batches = NULL;
-    uint64_t head = 0, got_rows = 0;
-    int64_t got_sum = 0;
-    const lk_table_at at = {r.location, r.incarnation, r.version};
+    lk_registration       r = registration(n);
+    lk_table_snapshot    *snapshot = NULL;
+    lk_batches           *batches = NULL;
+    uint64_t              head = 0, got_rows = 0;
+    int64_t               got_sum = 0;
+    const lk_table_at     at = {r.location, r.incarnation, r.version};
     const lk_scan_options all = {.limit = UINT64_MAX};
     assert_int_equal(r.version, version);
     assert_int_equal(n->engine->ops->head(n->engine, at, &head, &n->err), LK_OK);
@@ -180,12 +181,13 @@ void check_published(node *n, uint64_t version, uint64_t rows, int64_t sum)
 
 size_t count_keys(world *w, lk_bytes prefix)
 {
-    lk_arena arena = {0};
-    lk_err err = {0};
+    lk_arena    arena = {0};
+    lk_err      err = {0};
     lk_kv_item *items = NULL;
-    lk_bytes next = {0};
-    size_t count = 0;
-    assert_int_equal(lk_kv_scan(w->kv, prefix, (lk_bytes){0}, 10000, &arena, &items, &count, &next, &err), LK_OK);
+    lk_bytes    next = {0};
+    size_t      count = 0;
+    assert_int_equal(
+        lk_kv_scan(w->kv, prefix, (lk_bytes){0}, 10000, &arena, &items, &count, &next, &err), LK_OK);
     assert_int_equal(next.size, 0);
     lk_arena_close(&arena);
     return count;
@@ -194,17 +196,17 @@ size_t count_keys(world *w, lk_bytes prefix)
 lk_bytes value_of(node *n, lk_bytes key)
 {
     lk_bytes value = {0};
-    bool found = false;
+    bool     found = false;
     assert_int_equal(lk_kv_get(n->world->kv, key, &n->arena, &value, &found, &n->err), LK_OK);
     return found ? value : (lk_bytes){0};
 }
 
 void put_value(world *w, lk_bytes key, lk_bytes value)
 {
-    bool applied = false;
-    lk_err err = {0};
+    bool               applied = false;
+    lk_err             err = {0};
     const lk_kv_change change = {.key = key, .value = &value, .any = true};
-    const lk_kv_write write = {.changes = &change, .change_count = 1};
+    const lk_kv_write  write = {.changes = &change, .change_count = 1};
     assert_int_equal(lk_kv_put(w->kv, &write, &applied, &err), LK_OK);
 }
 

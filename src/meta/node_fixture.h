@@ -15,6 +15,7 @@
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
+
 #include <cmocka.h>
 
 typedef struct world {
@@ -55,7 +56,8 @@ lk_bytes operation_id(node *n, int64_t ahead_secs, unsigned serial);
 lk_rc make_table(node *n);
 lk_rc drop_the_table(node *n, bool *dropped);
 /* Rows first .. first + count - 1 under tenant "acme". */
-lk_rc append_rows(node *n, lk_bytes operation, const char *digest, int64_t first, int64_t count, uint64_t *version);
+lk_rc append_rows(
+    node *n, lk_bytes operation, const char *digest, int64_t first, int64_t count, uint64_t *version);
 
 /* The published version, and the rows there; fails the test when the table is absent. */
 uint64_t published(node *n);

@@ -16,7 +16,7 @@ lk_bytes lk_operation_key(lk_arena *arena, lk_bytes tenant, lk_table_ref table, 
 
 lk_bytes lk_operation_encode(lk_arena *arena, const lk_operation *operation)
 {
-    lk_buf text = {0};
+    lk_buf         text = {0};
     lk_json_writer w = {.out = &text};
     lk_json_object(&w);
     lk_json_key(&w, "format_version");
@@ -47,7 +47,7 @@ lk_bytes lk_operation_encode(lk_arena *arena, const lk_operation *operation)
 
 static lk_rc decode(lk_bytes key, lk_bytes raw, lk_arena *arena, lk_operation *out, lk_err *err)
 {
-    uint64_t format = 0;
+    uint64_t            format = 0;
     const lk_json_field fields[] = {
         {"format_version", LK_JSON_U64, &format, false, NULL},
         {"tenant", LK_JSON_TEXT, &out->tenant, false, NULL},
@@ -71,8 +71,8 @@ static lk_rc decode(lk_bytes key, lk_bytes raw, lk_arena *arena, lk_operation *o
     return LK_OK;
 }
 
-lk_rc lk_operation_load(lk_kv *kv, lk_bytes key, lk_arena *arena, lk_operation *out, lk_bytes *raw, bool *found,
-    lk_err *err)
+lk_rc lk_operation_load(
+    lk_kv *kv, lk_bytes key, lk_arena *arena, lk_operation *out, lk_bytes *raw, bool *found, lk_err *err)
 {
     *out = (lk_operation){0};
     lk_rc rc = lk_kv_get(kv, key, arena, raw, found, err);
@@ -98,7 +98,8 @@ lk_rc lk_operation_check_time(lk_bytes operation_id, uint64_t now_secs, uint64_t
     return LK_OK;
 }
 
-lk_bytes lk_operation_expiry_key(lk_arena *arena, const lk_operation *operation, lk_bytes key, uint64_t retention_secs)
+lk_bytes lk_operation_expiry_key(
+    lk_arena *arena, const lk_operation *operation, lk_bytes key, uint64_t retention_secs)
 {
     uint64_t made = id_secs(operation->operation_id);
     uint64_t newest = made > operation->committed_at ? made : operation->committed_at;
@@ -109,8 +110,8 @@ lk_bytes lk_operation_expiry_key(lk_arena *arena, const lk_operation *operation,
 lk_rc lk_operation_expiry_parse(lk_bytes expiry_key, uint64_t *hour, lk_bytes *key, lk_err *err)
 {
     size_t skip = LK_OPERATION_EXPIRY_PREFIX.size;
-    bool whole = lk_bytes_starts(expiry_key, LK_OPERATION_EXPIRY_PREFIX) &&
-        expiry_key.size > skip + HOUR_DIGITS + 1 && expiry_key.data[skip + HOUR_DIGITS] == '/';
+    bool   whole = lk_bytes_starts(expiry_key, LK_OPERATION_EXPIRY_PREFIX) &&
+                 expiry_key.size > skip + HOUR_DIGITS + 1 && expiry_key.data[skip + HOUR_DIGITS] == '/';
     *hour = 0;
     for (size_t i = skip; whole && i < skip + HOUR_DIGITS; i++) {
         whole = expiry_key.data[i] >= '0' && expiry_key.data[i] <= '9';

@@ -27,15 +27,15 @@ static bool ends_pass(lk_rc rc)
 static lk_rc each(pass *p, lk_bytes prefix, visitor visit, lk_err *err)
 {
     lk_buf cursor = {0};
-    lk_rc rc = LK_OK;
+    lk_rc  rc = LK_OK;
     p->enough = false;
     do {
-        lk_arena arena = {0};
+        lk_arena    arena = {0};
         lk_kv_item *items = NULL;
-        size_t count = 0;
-        lk_bytes next = {0};
-        rc = lk_kv_scan(p->env->kv, prefix, lk_buf_view(&cursor), LK_RECOVERY_PAGE_ITEMS, &arena, &items, &count,
-            &next, err);
+        size_t      count = 0;
+        lk_bytes    next = {0};
+        rc = lk_kv_scan(p->env->kv, prefix, lk_buf_view(&cursor), LK_RECOVERY_PAGE_ITEMS, &arena, &items,
+            &count, &next, err);
         for (size_t i = 0; rc == LK_OK && !p->enough && i < count; i++) {
             lk_err failure = {0};
             rc = lk_cancel_check(p->cancel, err);
@@ -62,10 +62,10 @@ static lk_rc each(pass *p, lk_bytes prefix, visitor visit, lk_err *err)
  * is held means that it may be alive. */
 static lk_rc abandon(pass *p, const lk_kv_item *item, lk_arena *arena, lk_err *err)
 {
-    lk_remains remains;
+    lk_remains     remains;
     lk_table_lock *lock = NULL;
-    lk_err busy = {0};
-    lk_rc rc = lk_remains_decode(LK_CREATE_PREFIX, item->key, item->value, arena, &remains, err);
+    lk_err         busy = {0};
+    lk_rc          rc = lk_remains_decode(LK_CREATE_PREFIX, item->key, item->value, arena, &remains, err);
     if (rc == LK_OK && lk_table_locks_take(p->env->locks, remains.table, 0, NULL, &lock, &busy) != LK_OK) {
         return LK_OK;
     }
@@ -80,7 +80,7 @@ static lk_rc abandon(pass *p, const lk_kv_item *item, lk_arena *arena, lk_err *e
 static lk_rc finish_drop(pass *p, const lk_kv_item *item, lk_arena *arena, lk_err *err)
 {
     lk_remains remains;
-    lk_rc rc = lk_remains_decode(LK_DROP_PREFIX, item->key, item->value, arena, &remains, err);
+    lk_rc      rc = lk_remains_decode(LK_DROP_PREFIX, item->key, item->value, arena, &remains, err);
     rc = rc == LK_OK ? lk_drop_finish(p->env, arena, &remains, item->value, err) : rc;
     if (rc == LK_OK) {
         p->out->finished++;
@@ -92,11 +92,11 @@ static lk_rc finish_drop(pass *p, const lk_kv_item *item, lk_arena *arena, lk_er
 /* Record and expiry go together; a record that cannot be read is kept, with its expiry. */
 static lk_rc forget(pass *p, const lk_kv_item *item, lk_arena *arena, lk_err *err)
 {
-    uint64_t hour = 0;
-    lk_bytes key = {0}, raw = {0};
+    uint64_t     hour = 0;
+    lk_bytes     key = {0}, raw = {0};
     lk_operation record;
-    bool found = false, applied = false;
-    lk_rc rc = lk_operation_expiry_parse(item->key, &hour, &key, err);
+    bool         found = false, applied = false;
+    lk_rc        rc = lk_operation_expiry_parse(item->key, &hour, &key, err);
     if (rc == LK_OK && hour > lk_now_secs(p->env) / HOUR_SECS) {
         p->enough = true;
         return LK_OK;
@@ -113,10 +113,10 @@ static lk_rc forget(pass *p, const lk_kv_item *item, lk_arena *arena, lk_err *er
 
 static lk_rc settle_engine(pass *p, lk_err *err)
 {
-    lk_arena arena = {0};
+    lk_arena        arena = {0};
     lk_commit_terms terms;
-    lk_err failure = {0};
-    lk_rc rc = lk_fence_terms(&p->env->fence, &arena, &terms, err);
+    lk_err          failure = {0};
+    lk_rc           rc = lk_fence_terms(&p->env->fence, &arena, &terms, err);
     if (rc == LK_OK && p->env->engine->ops->recover(p->env->engine, terms, p->cancel, &failure) != LK_OK) {
         p->out->failed++;
         lk_log_error(LK_LOG_RECOVERY_FAILED, &failure);
@@ -140,7 +140,7 @@ lk_rc lk_recover_pass(const lk_meta_env *env, bool first, lk_cancel *cancel, lk_
 static void pass_once(lk_recovery *recovery, const lk_elect_view *view)
 {
     lk_recovered done;
-    lk_err err = {0};
+    lk_err       err = {0};
     lk_mutex_lock(&recovery->mutex);
     bool first = recovery->recovered_epoch != view->epoch;
     lk_mutex_unlock(&recovery->mutex);
@@ -159,8 +159,8 @@ static void pass_once(lk_recovery *recovery, const lk_elect_view *view)
 static void run(void *context)
 {
     lk_recovery *recovery = context;
-    lk_clock *clock = recovery->env->clock;
-    uint64_t next_ms = 0, passed_epoch = 0;
+    lk_clock    *clock = recovery->env->clock;
+    uint64_t     next_ms = 0, passed_epoch = 0;
     lk_mutex_lock(&recovery->mutex);
     while (!recovery->stop) {
         lk_elect_view view;

@@ -29,8 +29,8 @@ typedef struct lk_recovery {
     lk_cond            wake; /* the thread waits on it, and whoever waits for a first pass */
     lk_cancel          cancel;
     bool               started;
-    bool               stop, kicked;       /* guarded by mutex */
-    uint64_t           recovered_epoch;    /* of the last leadership whose first pass ended; guarded by mutex */
+    bool               stop, kicked;    /* guarded by mutex */
+    uint64_t           recovered_epoch; /* of the last leadership whose first pass ended; guarded by mutex */
 } lk_recovery;
 
 LK_MUST_CHECK lk_rc lk_recovery_start(

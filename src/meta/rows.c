@@ -26,7 +26,8 @@ static lk_rc check_counts(const lk_rows *rows, uint64_t bytes_max, lk_err *err)
     }
     if (rows->bytes > bytes_max) {
         lk_rc refused = lk_fail(err, LK_E_LIMIT, "rows of more than %" PRIu64 " bytes", bytes_max);
-        return lk_detail(err, "one append takes at most %" PRIu64 " bytes of rows; split it", bytes_max), refused;
+        return lk_detail(err, "one append takes at most %" PRIu64 " bytes of rows; split it", bytes_max),
+               refused;
     }
     return LK_OK;
 }

@@ -12,9 +12,9 @@
 
 static bool load(world *w, lk_table_ref table, lk_arena *arena, lk_registration *out)
 {
-    lk_err err = {0};
+    lk_err          err = {0};
     lk_table_record record;
-    bool found = false;
+    bool            found = false;
     if (lk_registry_load(w->kv, table, arena, &record, &found, &err) != LK_OK) {
         world_fail(w, "the registry cannot be read: %s", err.context);
         return false;
@@ -25,9 +25,9 @@ static bool load(world *w, lk_table_ref table, lk_arena *arena, lk_registration 
 
 static void check_table(world *w, lk_table_ref table, lk_arena *arena)
 {
-    lk_err err = {0};
+    lk_err          err = {0};
     lk_registration r;
-    lk_pointer head;
+    lk_pointer      head;
     if (!load(w, table, arena, &r)) {
         return;
     }
@@ -49,7 +49,7 @@ static void check_table(world *w, lk_table_ref table, lk_arena *arena)
 void check_always(world *w)
 {
     lk_arena arena = {0};
-    int leaders = 0;
+    int      leaders = 0;
     check_table(w, steady_table, &arena);
     check_table(w, other_table, &arena);
     for (int i = 0; i < NODES; i++) {
@@ -67,12 +67,12 @@ void check_always(world *w)
 
 void check_told(world *w, const operation *op)
 {
-    lk_arena arena = {0};
-    lk_err err = {0};
+    lk_arena        arena = {0};
+    lk_err          err = {0};
     lk_registration r;
-    lk_operation record;
-    lk_bytes raw = {0}, key = {0};
-    bool found = false;
+    lk_operation    record;
+    lk_bytes        raw = {0}, key = {0};
+    bool            found = false;
     if (!load(w, steady_table, &arena, &r) || r.version < op->acked) {
         world_fail(w, "client %d was told version %d, which is not published", op->client, (int)op->acked);
     }
@@ -87,8 +87,8 @@ void check_told(world *w, const operation *op)
 /* -- at last ------------------------------------------------------------------------------------------ */
 static lk_engine *open_engine(world *w)
 {
-    lk_err err = {0};
-    lk_engine *engine = NULL;
+    lk_err                      err = {0};
+    lk_engine                  *engine = NULL;
     const lk_mem_engine_options options = {
         .kv = w->kv, .disk = w->disk, .clock = lk_clock_real(), .random = &w->random};
     LK_ASSERT(lk_mem_engine_open(&engine, &options, &err) == LK_OK);
@@ -100,10 +100,10 @@ static void check_operations(world *w, lk_engine *engine, const lk_registration 
     const lk_table_at first = {r->location, r->incarnation, 1};
     for (int i = 0; i < CLIENTS * OPERATIONS; i++) {
         const operation *op = &w->operations[i / OPERATIONS][i % OPERATIONS];
-        char digest[65];
-        lk_err err = {0};
-        lk_reconciled found = LK_RECONCILED_UNKNOWN;
-        uint64_t version = 0;
+        char             digest[65];
+        lk_err           err = {0};
+        lk_reconciled    found = LK_RECONCILED_UNKNOWN;
+        uint64_t         version = 0;
         snprintf(digest, sizeof digest, "%064llx", (unsigned long long)(op->client * 100 + op->number));
         lk_rc rc = engine->ops->reconcile(engine, first, LK_LITERAL("acme"), lk_bytes_of(op->id),
             lk_bytes_of(digest), &found, &version, &err);
@@ -119,18 +119,19 @@ static void check_operations(world *w, lk_engine *engine, const lk_registration 
 
 static void check_rows(world *w, lk_engine *engine, const lk_registration *r)
 {
-    lk_err err = {0};
-    lk_table_snapshot *snapshot = NULL;
-    lk_batches *batches = NULL;
-    uint64_t rows = 0;
-    int64_t sum = 0, expected = 0;
+    lk_err                err = {0};
+    lk_table_snapshot    *snapshot = NULL;
+    lk_batches           *batches = NULL;
+    uint64_t              rows = 0;
+    int64_t               sum = 0, expected = 0;
     const lk_scan_options all = {.limit = UINT64_MAX};
     for (int i = 0; i < CLIENTS * OPERATIONS; i++) {
         expected += i / OPERATIONS * 100 + i % OPERATIONS + 1;
     }
-    bool read = engine->ops->open(engine, (lk_table_at){r->location, r->incarnation, r->version}, &snapshot, &err) ==
-            LK_OK && snapshot->ops->scan(snapshot, &all, &batches, &err) == LK_OK &&
-        lk_mem_rows_sum(batches, &rows, &sum, &err) == LK_OK;
+    bool read = engine->ops->open(engine, (lk_table_at){r->location, r->incarnation, r->version}, &snapshot,
+                    &err) == LK_OK &&
+                snapshot->ops->scan(snapshot, &all, &batches, &err) == LK_OK &&
+                lk_mem_rows_sum(batches, &rows, &sum, &err) == LK_OK;
     if (!read || rows != CLIENTS * OPERATIONS || sum != expected) {
         world_fail(w, "the table has %d rows of sum %d: %s", (int)rows, (int)sum, err.context);
     }
@@ -139,11 +140,11 @@ static void check_rows(world *w, lk_engine *engine, const lk_registration *r)
 
 static void check_empty(world *w, lk_bytes prefix)
 {
-    lk_arena arena = {0};
-    lk_err err = {0};
+    lk_arena    arena = {0};
+    lk_err      err = {0};
     lk_kv_item *items = NULL;
-    size_t count = 0;
-    lk_bytes next = {0};
+    size_t      count = 0;
+    lk_bytes    next = {0};
     LK_ASSERT(lk_kv_scan(w->kv, prefix, (lk_bytes){0}, 100, &arena, &items, &count, &next, &err) == LK_OK);
     if (count > 0) {
         world_fail(w, "left after recovery: %.*s", LK_FMT(items[0].key));
@@ -151,23 +152,24 @@ static void check_empty(world *w, lk_bytes prefix)
     lk_arena_close(&arena);
 }
 
-/* The head lies under its final name: whoever reads in place sees it. (A process that was stopped while it wrote
- * rows may have written them after its table was removed. Nothing names such files; collecting them is not
- * recovery's work, so they are not looked for here.) */
+/* The head lies under its final name: whoever reads in place sees it. (A process that was stopped while it
+ * wrote rows may have written them after its table was removed. Nothing names such files; collecting them is
+ * not recovery's work, so they are not looked for here.) */
 static void check_files(world *w, lk_table_ref table)
 {
-    lk_arena arena = {0};
-    lk_err err = {0};
-    lk_registration r = {0};
-    lk_store *store = NULL;
+    lk_arena         arena = {0};
+    lk_err           err = {0};
+    lk_registration  r = {0};
+    lk_store        *store = NULL;
     lk_store_reader *reader = NULL;
-    lk_pointer head;
-    uint64_t size = 0;
+    lk_pointer       head;
+    uint64_t         size = 0;
     if (load(w, table, &arena, &r)) {
         lk_bytes final = lk_pointer_final_path(&arena, r.version);
         LK_ASSERT(lk_mem_store_open(&store, w->disk, r.location, (lk_mem_hook){0}, &err) == LK_OK);
         bool named = lk_pointer_load(w->kv, r.location, &arena, &head, &err) == LK_OK &&
-            lk_bytes_equal(head.path, final) && lk_store_open_object(store, final, &reader, &size, &err) == LK_OK;
+                     lk_bytes_equal(head.path, final) &&
+                     lk_store_open_object(store, final, &reader, &size, &err) == LK_OK;
         if (!named) {
             world_fail(w, "the head of %.*s has no final name after recovery", LK_FMT(table.name));
         }
@@ -200,7 +202,7 @@ static bool restart_one(world *w)
 
 void check_at_last(world *w)
 {
-    lk_arena arena = {0};
+    lk_arena        arena = {0};
     lk_registration r;
     if (!restart_one(w)) {
         return;

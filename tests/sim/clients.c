@@ -32,10 +32,10 @@ static lk_bytes digest_of(int64_t row, char out[65])
 /* Runs as a fiber of the node that was asked. */
 static void serve(void *context)
 {
-    call *c = context;
-    lk_err err = {0};
-    char digest[65];
-    struct ArrowSchema schema = {0};
+    call                          *c = context;
+    lk_err                         err = {0};
+    char                           digest[65];
+    struct ArrowSchema             schema = {0};
     const struct lk_authority_ops *ops = c->authority->ops;
     switch (c->question) {
     case CREATE:
@@ -47,7 +47,7 @@ static void serve(void *context)
         c->rc = ops->drop_table(c->authority, &caller, c->table, &err);
         break;
     case APPEND: {
-        lk_batches *rows = lk_mem_rows_open(c->row, 1, 1);
+        lk_batches             *rows = lk_mem_rows_open(c->row, 1, 1);
         const lk_append_command command = {c->table, lk_bytes_of(c->operation), digest_of(c->row, digest)};
         c->rc = ops->append(c->authority, &caller, &command, rows, NULL, &c->version, &err);
         lk_batches_close(rows);
@@ -61,17 +61,16 @@ static void serve(void *context)
 /* One attempt; LK_E_UNREACHABLE when nobody answered in time. */
 static lk_rc ask(world *w, const call *what, uint64_t *version)
 {
-    node *n = &w->nodes[sim_random(NODES)];
+    node    *n = &w->nodes[sim_random(NODES)];
     uint64_t deadline_ms = sim_now_ms() + 1000 + sim_random(8000);
-    call *c = malloc(sizeof *c);
+    call    *c = malloc(sizeof *c);
     LK_ASSERT(c != NULL);
     *c = *what;
     world_network(w);
     if (n->meta != NULL && !(w->chaos && sim_chance(30))) {
         c->authority = lk_meta_authority(n->meta);
         sim_spawn(n->group, serve, c);
-        while (!c->done && sim_wait(c, deadline_ms)) {
-        }
+        while (!c->done && sim_wait(c, deadline_ms)) {}
     }
     bool heard = c->done && !(w->chaos && sim_chance(30));
     *version = c->version;
@@ -91,7 +90,7 @@ typedef struct appender {
 
 static void append_one(world *w, operation *op)
 {
-    uint64_t version = 0;
+    uint64_t   version = 0;
     const call what = {
         .question = APPEND, .table = steady_table, .operation = op->id, .row = op->client * 100 + op->number};
     for (lk_rc rc = LK_E_UNREACHABLE; rc != LK_OK; backoff()) {
@@ -110,7 +109,7 @@ static void append_one(world *w, operation *op)
 static void append_all(void *context)
 {
     const appender *a = context;
-    world *w = a->w;
+    world          *w = a->w;
     for (int i = 0; i < OPERATIONS; i++) {
         operation *op = &w->operations[a->number][i];
         *op = (operation){.client = a->number, .number = i + 1};
@@ -125,7 +124,7 @@ static void append_all(void *context)
 static void insist(world *w, const call *what, lk_rc also)
 {
     uint64_t version = 0;
-    lk_rc rc = LK_E_UNREACHABLE;
+    lk_rc    rc = LK_E_UNREACHABLE;
     while (rc != LK_OK && rc != also) {
         rc = ask(w, what, &version);
         backoff();
@@ -134,11 +133,12 @@ static void insist(world *w, const call *what, lk_rc also)
 
 static void create_and_drop(void *context)
 {
-    world *w = context;
-    char id[37];
-    uint64_t version = 0;
+    world     *w = context;
+    char       id[37];
+    uint64_t   version = 0;
     const call steady = {.question = CREATE, .table = steady_table};
-    const call create = {.question = CREATE, .table = other_table}, drop = {.question = DROP, .table = other_table};
+    const call create = {.question = CREATE, .table = other_table},
+               drop = {.question = DROP, .table = other_table};
     insist(w, &steady, LK_E_TABLE_EXISTS);
     for (int round = 0; round < 4; round++) {
         insist(w, &create, LK_E_TABLE_EXISTS);

@@ -1,12 +1,12 @@
 /*
  * main.c - the simulator's program. Three metadata nodes (the real meta, catalog, engine/pointer and
- * engine/commit), one KV, one disk, six clients; a minute of lost requests, lost replies, pauses longer than a
- * lease and kills; then everybody must be answered, and checks.h must hold.
+ * engine/commit), one KV, one disk, six clients; a minute of lost requests, lost replies, pauses longer than
+ * a lease and kills; then everybody must be answered, and checks.h must hold.
  *
  *   sim FIRST COUNT          runs seeds, in child processes; names the first that fails; exit 1
  *   sim SEED 1 trace [RULE]  one seed, every event printed; RULE: with that safety rule left out
- *   sim bite                 leaves out each safety rule in turn: some seed must fail, or the checks are blind
- *   sim known                the seeds of seeds.txt, each of which once found something
+ *   sim bite                 leaves out each safety rule in turn: some seed must fail, or the checks are
+ *   blind sim known                the seeds of seeds.txt, each of which once found something
  */
 #include "base/log.h"
 #include "checks.h"
@@ -33,7 +33,7 @@ static void finale(void *context)
 static bool simulate(uint64_t seed, sim_broken broken, bool trace)
 {
     world w;
-    bool finishing = false;
+    bool  finishing = false;
     sim_open(seed);
     world_open(&w, broken, trace);
     clients_start(&w);
@@ -76,9 +76,9 @@ static pid_t start_chunk(uint64_t first, uint64_t count, sim_broken broken)
 /* True when every seed held. */
 static bool run_seeds(uint64_t first, uint64_t count, sim_broken broken)
 {
-    long cores = sysconf(_SC_NPROCESSORS_ONLN);
-    int workers = cores < 1 ? 1 : cores > WORKERS_MAX ? WORKERS_MAX : (int)cores, running = 0;
-    bool held = true;
+    long     cores = sysconf(_SC_NPROCESSORS_ONLN);
+    int      workers = cores < 1 ? 1 : cores > WORKERS_MAX ? WORKERS_MAX : (int)cores, running = 0;
+    bool     held = true;
     uint64_t next = first;
     while (running > 0 || (held && next < first + count)) {
         if (held && running < workers && next < first + count) {
@@ -114,11 +114,11 @@ static int bite(void)
 
 static int known(void)
 {
-    char line[512];
-    bool held = true;
+    char  line[512];
+    bool  held = true;
     FILE *file = fopen(SIM_SEEDS_FILE, "r");
     while (file != NULL && fgets(line, sizeof line, file) != NULL) {
-        char *end = NULL;
+        char    *end = NULL;
         uint64_t seed = strtoull(line, &end, 10);
         if (end != line) {
             held = run_seeds(seed, 1, SIM_WHOLE) && held;

@@ -20,10 +20,10 @@
 enum { FIBERS_MAX = 1024, STACK_BYTES = 512 * 1024 };
 
 typedef struct fiber {
-    ucontext_t  context;
-    void       *stack; /* kept for the next user of the slot */
-    void       *fake_stack;
-    void      (*run)(void *);
+    ucontext_t context;
+    void      *stack; /* kept for the next user of the slot */
+    void      *fake_stack;
+    void (*run)(void *);
     void       *argument;
     const void *waits_for;
     uint64_t    wake_ms;
@@ -125,7 +125,7 @@ static fiber *free_slot(void)
 void sim_spawn(unsigned group, void (*run)(void *context), void *context)
 {
     fiber *f = free_slot();
-    void *stack = f->stack;
+    void  *stack = f->stack;
     if (stack == NULL) {
         stack = mmap(NULL, STACK_BYTES, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
         LK_ASSERT(stack != MAP_FAILED);
@@ -206,7 +206,7 @@ static int pick(uint64_t *next_ms)
 bool sim_step(uint64_t until_ms)
 {
     uint64_t next_ms = 0;
-    int chosen = pick(&next_ms);
+    int      chosen = pick(&next_ms);
     if (chosen < 0) {
         if (next_ms > until_ms) {
             return false;

@@ -20,12 +20,12 @@ void     sim_close(void);
 uint64_t sim_seed(void);
 
 /* A new fiber in the group (one process of the simulated world). */
-void sim_spawn(unsigned group, void (*run)(void *context), void *context);
-unsigned sim_group(void);             /* of the running fiber */
-void     sim_kill(unsigned group);    /* its fibers never run again; not one's own */
+void     sim_spawn(unsigned group, void (*run)(void *context), void *context);
+unsigned sim_group(void);                        /* of the running fiber */
+void     sim_kill(unsigned group);               /* its fibers never run again; not one's own */
 void     sim_pause(unsigned group, uint64_t ms); /* a stopped process: none of its fibers runs so long */
 
-void     sim_sleep(uint64_t ms); /* from inside a fiber; 0 just yields */
+void sim_sleep(uint64_t ms); /* from inside a fiber; 0 just yields */
 /* Waits until sim_wake(object), or until_ms; false: the time came first. */
 bool     sim_wait(const void *object, uint64_t until_ms);
 void     sim_wake(const void *object); /* everybody who waits for it */

@@ -99,7 +99,8 @@ static lk_rc lost(bool write, lk_err *err)
 
 static bool is_record(lk_bytes key)
 {
-    return lk_bytes_starts(key, LK_LITERAL("append-operation/")) || lk_bytes_starts(key, LK_LITERAL("append-expiry/"));
+    return lk_bytes_starts(key, LK_LITERAL("append-operation/")) ||
+           lk_bytes_starts(key, LK_LITERAL("append-expiry/"));
 }
 
 static lk_rc kv_get(lk_kv *kv, lk_bytes key, lk_arena *arena, lk_bytes *value, bool *found, lk_err *err)
@@ -114,8 +115,8 @@ static lk_rc kv_get(lk_kv *kv, lk_bytes key, lk_arena *arena, lk_bytes *value, b
     return rc == LK_OK && w->chaos && sim_chance(100) ? lost(false, err) : rc;
 }
 
-static lk_rc kv_scan(lk_kv *kv, lk_bytes prefix, lk_bytes after, size_t limit, lk_arena *arena, lk_kv_item **items,
-    size_t *count, lk_bytes *next, lk_err *err)
+static lk_rc kv_scan(lk_kv *kv, lk_bytes prefix, lk_bytes after, size_t limit, lk_arena *arena,
+    lk_kv_item **items, size_t *count, lk_bytes *next, lk_err *err)
 {
     world *w = node_of_kv(kv)->w;
     world_network(w);
@@ -128,7 +129,7 @@ static lk_rc kv_scan(lk_kv *kv, lk_bytes prefix, lk_bytes after, size_t limit, l
 static void weaken(world *w, lk_kv_write *write, lk_kv_change *changes)
 {
     size_t kept = 0;
-    bool commits = false;
+    bool   commits = false;
     for (size_t i = 0; i < write->change_count; i++) {
         commits = commits || lk_bytes_starts(write->changes[i].key, LK_LITERAL("lance-manifest-latest/"));
     }
@@ -151,10 +152,10 @@ static void weaken(world *w, lk_kv_write *write, lk_kv_change *changes)
 static void check_guard(world *w, const lk_kv_write *asked)
 {
     lk_arena arena = {0};
-    lk_err err = {0};
+    lk_err   err = {0};
     lk_bytes value = {0};
-    bool found = false;
-    bool guarded = lk_bytes_equal(asked->guard_key, LK_LEASE_KEY);
+    bool     found = false;
+    bool     guarded = lk_bytes_equal(asked->guard_key, LK_LEASE_KEY);
     LK_ASSERT(lk_kv_get(w->kv, LK_LEASE_KEY, &arena, &value, &found, &err) == LK_OK);
     if (guarded && !(found && lk_bytes_equal(value, asked->guard_value))) {
         world_fail(w, "a deposed leader wrote %.*s", LK_FMT(asked->changes[0].key));
@@ -164,12 +165,12 @@ static void check_guard(world *w, const lk_kv_write *asked)
 
 static lk_rc kv_write(lk_kv *kv, const lk_kv_write *asked, bool *applied, lk_err *err)
 {
-    world *w = node_of_kv(kv)->w;
+    world       *w = node_of_kv(kv)->w;
     lk_kv_change changes[LK_KV_CHANGES_MAX];
-    lk_kv_write write = *asked;
+    lk_kv_write  write = *asked;
     weaken(w, &write, changes);
     world_network(w);
-    bool request_lost = w->chaos && sim_chance(40);
+    bool  request_lost = w->chaos && sim_chance(40);
     lk_rc rc = request_lost ? LK_OK : lk_kv_put(w->kv, &write, applied, err);
     if (!request_lost && rc == LK_OK && *applied) {
         check_guard(w, asked);
@@ -198,11 +199,11 @@ static lk_rc store_hook(void *context, const char *call, bool after, lk_err *err
 /* -- processes --------------------------------------------------------------------------------------- */
 static void process(void *context)
 {
-    node *n = context;
-    world *w = n->w;
-    lk_err err = {0};
-    lk_engine *engine = NULL;
-    lk_meta *meta = NULL;
+    node                       *n = context;
+    world                      *w = n->w;
+    lk_err                      err = {0};
+    lk_engine                  *engine = NULL;
+    lk_meta                    *meta = NULL;
     const lk_mem_engine_options engine_options = {
         .kv = &n->kv, .disk = w->disk, .hook = {store_hook, n}, .clock = &n->clock, .random = &w->random};
     LK_ASSERT(lk_mem_engine_open(&engine, &engine_options, &err) == LK_OK);

@@ -69,6 +69,7 @@ void world_trace(world *w, const char *format, ...) __attribute__((format(printf
 
 void world_network(world *w); /* a hop: others run; under chaos perhaps for long */
 
-extern const lk_table_ref steady_table, other_table; /* ns.steady is only appended to; ns.other comes and goes */
+extern const lk_table_ref steady_table,
+    other_table; /* ns.steady is only appended to; ns.other comes and goes */
 
 #endif
