@@ -101,6 +101,8 @@ _Static_assert(LK_CATALOG_FRESH_MS < LK_CATALOG_STALE_MS, "stale begins after fr
 
 /* Open datasets an engine keeps for the next append or reader. */
 #define LK_ENGINE_OPEN_MAX 512
+/* Data files an engine keeps open, and their metadata (64 KiB each at most); fewer when the system allows fewer. */
+#define LK_ENGINE_FILES_MAX 4096
 /* Threads that sync the files of commits side by side (they only wait), and how many files may await one. */
 #define LK_ENGINE_SYNC_THREADS 8
 #define LK_ENGINE_SYNC_QUEUE 64
@@ -140,6 +142,9 @@ _Static_assert(LK_CATALOG_FRESH_MS < LK_CATALOG_STALE_MS, "stale begins after fr
 
 /* A tag or a branch is a few hundred bytes of JSON. */
 #define LK_REF_BYTES_MAX (1024 * 1024)
+
+/* A tag is a file name, with room for ".json" and for a temporary's suffix. */
+#define LK_TAG_NAME_BYTES_MAX 200
 
 /* An append that stands alone tries this many versions before it gives up; waits double up to a cap. */
 #define LK_COMMIT_ATTEMPTS_MAX   20

@@ -129,3 +129,99 @@ lk_buf fixture_object(lk_store *store, const char *key)
     lk_store_reader_close(reader);
     return out;
 }
+
+lk_dataset *fixture_open(const lk_lance_env *env, uint64_t version)
+{
+    lk_err      err = {0};
+    lk_dataset *dataset = NULL;
+    if (lk_dataset_open(env, version, &dataset, &err) != LK_OK) {
+        fail_msg("open version %llu: %s", (unsigned long long)version, err.context);
+    }
+    return dataset;
+}
+
+void fixture_table(const lk_lance_env *env, int64_t first, int64_t rows, int64_t appends)
+{
+    struct ArrowSchema schema = {0};
+    lk_err             err = {0};
+    lk_dataset        *tip = NULL;
+    fixture_schema(&schema);
+    assert_int_equal(lk_dataset_create(env, lk_direct_committer(), &schema, NULL, &tip, &err), LK_OK);
+    lk_schema_release(&schema);
+    for (int64_t i = 0; i < appends; i++) {
+        lk_dataset *next = NULL;
+        lk_batches *source = fixture_rows(first + i * rows, rows, 1);
+        assert_int_equal(lk_dataset_append(tip, lk_direct_committer(), source, NULL, &next, &err), LK_OK);
+        lk_batches_close(source);
+        lk_dataset_unref(tip);
+        tip = next;
+    }
+    lk_dataset_unref(tip);
+}
+
+lk_buf fixture_ids(const lk_lance_env *env, uint64_t version)
+{
+    lk_err          err = {0};
+    lk_buf          ids = {0};
+    lk_batches     *scan = NULL;
+    lk_dataset     *dataset = fixture_open(env, version);
+    size_t          column = 0;
+    lk_scan_options options = {.limit = UINT64_MAX, .columns = &column, .column_count = 1};
+    if (lk_dataset_scan(dataset, &options, &scan, &err) != LK_OK) {
+        fail_msg("scan: %s", err.context);
+    }
+    for (;;) {
+        struct ArrowArray batch = {0};
+        if (lk_batches_next(scan, &batch, &err) != LK_OK) {
+            fail_msg("scan: %s", err.context);
+        }
+        if (batch.release == NULL) {
+            break;
+        }
+        const struct ArrowArray *in = batch.children[0];
+        lk_buf_append(&ids, (const int64_t *)in->buffers[1] + in->offset + batch.offset,
+            (size_t)batch.length * sizeof(int64_t));
+        lk_array_release(&batch);
+    }
+    lk_batches_close(scan);
+    assert_int_equal(ids.size / sizeof(int64_t), lk_dataset_row_count(dataset));
+    lk_dataset_unref(dataset);
+    return ids;
+}
+
+size_t fixture_count(lk_store *store, const char *directory)
+{
+    lk_arena        arena = {0};
+    lk_store_entry *entries = NULL;
+    size_t          count = 0;
+    lk_err          err = {0};
+    assert_int_equal(lk_store_list(store, lk_bytes_of(directory), &arena, &entries, &count, &err), LK_OK);
+    lk_arena_close(&arena);
+    return count;
+}
+
+static void copy_directory(lk_store *from, lk_store *to, const char *directory)
+{
+    lk_arena        arena = {0};
+    lk_store_entry *entries = NULL;
+    size_t          count = 0;
+    lk_err          err = {0};
+    assert_int_equal(lk_store_list(from, lk_bytes_of(directory), &arena, &entries, &count, &err), LK_OK);
+    for (size_t i = 0; i < count; i++) {
+        bool     created = false;
+        lk_bytes key = lk_arena_format(&arena, "%s/%.*s", directory, LK_FMT(entries[i].name));
+        lk_buf   object = fixture_object(from, key.data);
+        assert_int_equal(lk_store_put_if_absent(to, key, lk_buf_view(&object), &created, &err), LK_OK);
+        lk_buf_deinit(&object);
+    }
+    lk_arena_close(&arena);
+}
+
+void fixture_copy(lk_store *from, lk_store *to)
+{
+    static const char *const directories[] = {
+        "_versions", "_transactions", "_deletions", "_refs/tags", "data"};
+    for (size_t i = 0; i < sizeof directories / sizeof directories[0]; i++) {
+        copy_directory(from, to, directories[i]);
+    }
+}

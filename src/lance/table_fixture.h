@@ -24,6 +24,20 @@ void fixture_schema(struct ArrowSchema *out);
 /* `batches` batches of `rows` rows each: id counts up from first, name is "n<id>", null where id % 5 == 3. */
 lk_batches *fixture_rows(int64_t first, int64_t rows, int64_t batches);
 
+/* A new table of those rows: version 1 is empty, then `appends` versions of `rows` rows each, counted on. */
+void fixture_table(const lk_lance_env *env, int64_t first, int64_t rows, int64_t appends);
+
+lk_dataset *fixture_open(const lk_lance_env *env, uint64_t version);
+
+/* The ids (column 0, int64) that a scan gives, in its order; to be freed with lk_buf_deinit. */
+lk_buf fixture_ids(const lk_lance_env *env, uint64_t version);
+
+/* Copies the objects of a table without indices and branches. */
+void fixture_copy(lk_store *from, lk_store *to);
+
+/* How many objects (temporaries included) a directory holds. */
+size_t fixture_count(lk_store *store, const char *directory);
+
 /* The whole object, to be freed with lk_buf_deinit. */
 lk_buf fixture_object(lk_store *store, const char *key);
 
