@@ -132,7 +132,9 @@ const lk_cli_command lk_cli_append_commands[] = {
     {{"append", "append a file's rows to a table",
          "Columns are matched by name and cast to the table's types; a value that does not fit ends the "
          "append and\n"
-         "names column and row. Rows go in operations of at most 10,000; if it fails half-way, run it again "
+         "names column and row (the first is row 0). A quoted CSV field is text, never null; a text goes "
+         "into a binary\n"
+         "column as its bytes. Rows go in operations of at most 10,000; if it fails half-way, run it again "
          "with the\n"
          "operation id it printed: what is there already is not added twice. Examples:\n"
          "  lake append robots.steps steps.parquet\n"

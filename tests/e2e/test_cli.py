@@ -1,5 +1,6 @@
 """test_cli.py - the commands as a person types them: files of every kind in, every format out, exit codes, help."""
 import csv
+import gzip
 import io
 import json
 import subprocess
@@ -59,6 +60,19 @@ def test_create_with_the_schema_of_a_file(server, tmp_path, kind):
     assert server.sql(f"SELECT count(*) AS c FROM shaped.{kind}").column("c").to_pylist() == [3]
 
 
+def test_append_reads_compressed_text_and_a_stream_on_stdin(server, tmp_path):
+    server.run("table", "create", "files.more", "--column", "n:int64", "--column", "s:utf8?")
+    (tmp_path / "a.csv.gz").write_bytes(gzip.compress(b"n,s\n1,a\n"))
+    (tmp_path / "b.tsv").write_bytes(b"s\tn\n\t2\n")
+    (tmp_path / "c[1]*.jsonl.gz").write_bytes(gzip.compress(b'{"n":3,"s":"2024-01-01"}\n'))
+    for path in sorted(tmp_path.iterdir()):
+        server.run("append", "files.more", path)
+    rows = server.run("sql", "--format", "arrow", "SELECT n + 3 AS n, s FROM files.more").stdout
+    assert b"appended 3 rows" in server.run("append", "files.more", "-", input=rows).stdout
+    got = server.sql("SELECT s FROM files.more ORDER BY n").column("s").to_pylist()
+    assert got == ["a", None, "2024-01-01"] * 2
+
+
 def test_an_append_with_an_operation_id_twice_adds_once(server, tmp_path):
     path = tmp_path / "many.parquet"
     parquet.write_table(pa.table({"n": pa.array(range(25_000), pa.int64())}), path)
@@ -113,6 +127,11 @@ def test_output_formats(filled):
     done = filled.run("sql", query)
     assert b"| name" in done.stdout and b"NULL" in done.stdout and b"(3 rows)" in done.stderr
     assert b"\x1b" not in done.stdout
+
+
+def test_a_plan_is_drawn_on_its_lines(filled):
+    lines = filled.run("sql", "EXPLAIN SELECT count(*) FROM out.t").stdout.decode().splitlines()
+    assert len(lines) > 3 and not any("..." in line or "explain_key" in line for line in lines)
 
 
 def test_lance_commands_read_in_place(filled, tmp_path):
@@ -184,7 +203,11 @@ def test_every_command_has_help(server):
     for name in names:
         done = server.run(*name.split(), "--help", environment={"LAKE_LOG_FORMAT": "nonsense"})
         assert done.stdout.startswith(b"usage: lake " + name.encode()) and done.stderr == b""
+        assert server.run("help", *name.split()).stdout == done.stdout
     assert server.run("--version").stdout.startswith(b"lake ")
+    assert server.run("help").stdout == server.run("--help").stdout
+    assert b"LAKE_ENDPOINT" in server.run("help", "settings", environment={"LAKE_GRPC_THREADS": "0"}).stdout
+    assert server.run("help", "nonsense", check=False).returncode == 2
 
 
 def test_config_check_shows_every_setting(server):
