@@ -405,8 +405,9 @@ void lk_grpc_call_finish(lk_grpc_call *call, lk_rc rc, const lk_err *err)
 {
     lk_grpc_status status;
     status_of(call, rc, err, &status);
-    if (send_pending(call)) {
-        (void)grpc_call_cancel(call->call, NULL); /* only a call that is stuck or gone comes here */
+    if (send_pending(call)) { /* stuck or gone: the status overtakes what cannot be sent */
+        char *message = lk_arena_text(&call->arena, status.message);
+        (void)grpc_call_cancel_with_status(call->call, (grpc_status_code)status.code, message, NULL);
     }
     grpc_op ops[3];
     size_t  count = initial_op(call, ops);

@@ -360,7 +360,7 @@ static void a_reader_that_is_idle_too_long_is_cut(void **state)
         rc = lk_grpc_rpc_read(rpc, &message, &found, &f->err);
         lk_grpc_message_release(&message);
     }
-    assert_int_not_equal(rc, LK_OK);
+    assert_int_equal(rc, LK_E_DEADLINE);
     assert_int_equal(atomic_load(&observed), LK_E_DEADLINE);
     lk_grpc_rpc_close(rpc);
 }
