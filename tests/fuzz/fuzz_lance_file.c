@@ -1,0 +1,110 @@
+/*
+ * fuzz_lance_file.c - a data file: opened, and every column decoded as each of the types that a leaf can have,
+ * the right one among them.
+ */
+#include "lance/file_priv.h"
+
+#include <string.h>
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+
+enum { ROWS_MAX = 20000, COLUMNS_MAX = 16 };
+
+/* The input as the one object of a store. */
+typedef struct object {
+    lk_store        store;
+    lk_store_reader reader;
+    const uint8_t  *data;
+    size_t          size;
+} object;
+
+static lk_rc object_open(lk_store *store, lk_bytes key, lk_store_reader **out, uint64_t *size, lk_err *err)
+{
+    (void)key;
+    (void)err;
+    object *self = (object *)store;
+    self->reader.store = store;
+    *out = &self->reader;
+    *size = self->size;
+    return LK_OK;
+}
+
+static lk_rc object_read(lk_store_reader *reader, const lk_store_range *ranges, size_t count, lk_err *err)
+{
+    const object *self = (const object *)reader->store;
+    for (size_t i = 0; i < count; i++) {
+        if (ranges[i].offset > self->size || ranges[i].size > self->size - ranges[i].offset) {
+            return lk_fail(err, LK_E_CORRUPT_FILE, "past the end");
+        }
+        memcpy(ranges[i].out, self->data + ranges[i].offset, ranges[i].size);
+    }
+    return LK_OK;
+}
+
+static void object_close(lk_store_reader *reader)
+{
+    (void)reader;
+}
+
+static const struct lk_store_ops ops = {.open = object_open, .read = object_read, .reader_close = object_close};
+
+static const char *const formats[] = {"c", "s", "i", "l", "d:38,0", "b", "u", "U", "w:300", "n"};
+
+static void decode(lk_file_reader *file, size_t column, struct ArrowSchema *field, lk_buffer_pool *pool)
+{
+    uint64_t           rows = lk_file_reader_rows(file), count = rows < ROWS_MAX ? rows : ROWS_MAX;
+    const lk_row_range ranges[] = {{0, count / 3}, {count / 3 + (count > 8), count / 2}};
+    const lk_row_range end = {rows - count, count};
+    lk_field_source    source = {.field = field, .file = file, .column = column};
+    struct ArrowArray  out = {0};
+    lk_err             err = {0}, again = {0};
+    if (count > 0 && lk_file_decode(&source, ranges, 2, pool, &out, &err) == LK_OK) {
+        out.release(&out);
+    }
+    if (count > 0 && lk_file_decode(&source, &end, 1, pool, &out, &again) == LK_OK) {
+        out.release(&out);
+    }
+}
+
+static void decode_column(lk_file_reader *file, size_t column, lk_buffer_pool *pool)
+{
+    struct ArrowSchema item = {.format = "f", .name = "item", .flags = ARROW_FLAG_NULLABLE};
+    struct ArrowSchema *children[] = {&item};
+    struct ArrowSchema field = {.name = "v", .flags = ARROW_FLAG_NULLABLE};
+    for (size_t i = 0; i < sizeof formats / sizeof formats[0]; i++) {
+        field.format = formats[i];
+        decode(file, column, &field, pool);
+    }
+    field.format = "+w:4";
+    field.n_children = 1;
+    field.children = children;
+    decode(file, column, &field, pool);
+    item.format = "b";
+    decode(file, column, &field, pool);
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+    object          self = {.store = {&ops, {"fuzz", 4}}, .data = data, .size = size};
+    lk_budget       budget;
+    lk_file_reader *file = NULL;
+    lk_err          err = {0};
+    lk_budget_init(&budget, "fuzz", 256 << 20, NULL);
+    if (lk_file_reader_open(&self.store, LK_LITERAL("fuzz"), 0, &budget, &file, &err) != LK_OK) {
+        return 0;
+    }
+    lk_buffer_pool *pool = lk_buffer_pool_new(&budget);
+    size_t          columns = lk_file_reader_column_count(file);
+    for (size_t column = 0; column < columns && column < COLUMNS_MAX; column++) {
+        decode_column(file, column, pool);
+    }
+    const lk_stats *stats = lk_file_stats(file);
+    for (size_t zone = 0; zone < lk_stats_zone_count(stats) && zone < ROWS_MAX; zone++) {
+        lk_column_stats known;
+        (void)lk_stats_zone(stats, zone % (columns + 1), zone, &known);
+    }
+    lk_buffer_pool_close(pool);
+    lk_file_reader_unref(file);
+    LK_ASSERT(budget.used_bytes == 0);
+    return 0;
+}
