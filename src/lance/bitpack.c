@@ -19,52 +19,52 @@ static inline unsigned row_start(unsigned row)
 }
 
 /* The four word sizes differ in the type alone. */
-#define KERNELS(word, bits)                                                                                  \
-    LK_VECTOR static void unpack##bits(unsigned width, const word *restrict in, word *restrict out)          \
-    {                                                                                                        \
-        enum { LANES = LK_BITPACK_BLOCK / bits };                                                            \
-        const word mask = width == bits ? (word)~(word)0 : (word)(((uint64_t)1 << (width % 64)) - 1);        \
-        for (unsigned row = 0; row < bits; row++) {                                                          \
-            unsigned    shift = row * width % bits;                                                          \
-            const word *low = in + row * width / bits * LANES;                                               \
-            word       *to = out + row_start(row);                                                           \
-            if (shift + width <= bits) {                                                                     \
-                for (unsigned lane = 0; lane < LANES; lane++) {                                              \
-                    to[lane] = (word)(low[lane] >> shift) & mask;                                            \
-                }                                                                                            \
-            } else {                                                                                         \
-                for (unsigned lane = 0; lane < LANES; lane++) {                                              \
-                    word high = (word)(low[lane + LANES] << (bits - shift));                                 \
-                    to[lane] = (word)((word)(low[lane] >> shift) | high) & mask;                             \
-                }                                                                                            \
-            }                                                                                                \
-        }                                                                                                    \
-    }                                                                                                        \
-    LK_VECTOR static void pack##bits(unsigned width, const word *restrict in, word *restrict out)            \
-    {                                                                                                        \
-        enum { LANES = LK_BITPACK_BLOCK / bits };                                                            \
-        memset(out, 0, lk_bitpack_bytes(width));                                                             \
-        for (unsigned row = 0; row < bits; row++) {                                                          \
-            unsigned    shift = row * width % bits;                                                          \
-            word       *low = out + row * width / bits * LANES;                                              \
-            const word *from = in + row_start(row);                                                          \
-            for (unsigned lane = 0; lane < LANES; lane++) {                                                  \
-                low[lane] = (word)(low[lane] | (word)(from[lane] << shift));                                 \
-            }                                                                                                \
-            if (shift + width > bits) {                                                                      \
-                for (unsigned lane = 0; lane < LANES; lane++) {                                              \
-                    low[lane + LANES] = (word)(from[lane] >> (bits - shift));                                \
-                }                                                                                            \
-            }                                                                                                \
-        }                                                                                                    \
-    }                                                                                                        \
-    LK_VECTOR static uint64_t or##bits(const word *in, size_t count)                                         \
-    {                                                                                                        \
-        word all = 0;                                                                                        \
-        for (size_t at = 0; at < count; at++) {                                                              \
-            all = (word)(all | in[at]);                                                                      \
-        }                                                                                                    \
-        return all;                                                                                          \
+#define KERNELS(word, bits)                                                                            \
+    LK_VECTOR static void unpack##bits(unsigned width, const word *restrict in, word *restrict out)    \
+    {                                                                                                  \
+        enum { LANES = LK_BITPACK_BLOCK / bits };                                                      \
+        const word mask = width == bits ? (word) ~(word)0 : (word)(((uint64_t)1 << (width % 64)) - 1); \
+        for (unsigned row = 0; row < bits; row++) {                                                    \
+            unsigned    shift = row * width % bits;                                                    \
+            const word *low = in + row * width / bits * LANES;                                         \
+            word       *to = out + row_start(row);                                                     \
+            if (shift + width <= bits) {                                                               \
+                for (unsigned lane = 0; lane < LANES; lane++) {                                        \
+                    to[lane] = (word)(low[lane] >> shift) & mask;                                      \
+                }                                                                                      \
+            } else {                                                                                   \
+                for (unsigned lane = 0; lane < LANES; lane++) {                                        \
+                    word high = (word)(low[lane + LANES] << (bits - shift));                           \
+                    to[lane] = (word)((word)(low[lane] >> shift) | high) & mask;                       \
+                }                                                                                      \
+            }                                                                                          \
+        }                                                                                              \
+    }                                                                                                  \
+    LK_VECTOR static void pack##bits(unsigned width, const word *restrict in, word *restrict out)      \
+    {                                                                                                  \
+        enum { LANES = LK_BITPACK_BLOCK / bits };                                                      \
+        memset(out, 0, lk_bitpack_bytes(width));                                                       \
+        for (unsigned row = 0; row < bits; row++) {                                                    \
+            unsigned    shift = row * width % bits;                                                    \
+            word       *low = out + row * width / bits * LANES;                                        \
+            const word *from = in + row_start(row);                                                    \
+            for (unsigned lane = 0; lane < LANES; lane++) {                                            \
+                low[lane] = (word)(low[lane] | (word)(from[lane] << shift));                           \
+            }                                                                                          \
+            if (shift + width > bits) {                                                                \
+                for (unsigned lane = 0; lane < LANES; lane++) {                                        \
+                    low[lane + LANES] = (word)(from[lane] >> (bits - shift));                          \
+                }                                                                                      \
+            }                                                                                          \
+        }                                                                                              \
+    }                                                                                                  \
+    LK_VECTOR static uint64_t or ##bits(const word *in, size_t count)                                  \
+    {                                                                                                  \
+        word all = 0;                                                                                  \
+        for (size_t at = 0; at < count; at++) {                                                        \
+            all = (word)(all | in[at]);                                                                \
+        }                                                                                              \
+        return all;                                                                                    \
     }
 
 KERNELS(uint8_t, 8)
@@ -83,10 +83,18 @@ static bool aligned(const void *pointer, unsigned word_bits)
 static void unpack_words(unsigned word_bits, unsigned width, const void *in, void *out)
 {
     switch (word_bits) {
-    case 8: unpack8(width, in, out); break;
-    case 16: unpack16(width, in, out); break;
-    case 32: unpack32(width, in, out); break;
-    default: unpack64(width, in, out); break;
+    case 8:
+        unpack8(width, in, out);
+        break;
+    case 16:
+        unpack16(width, in, out);
+        break;
+    case 32:
+        unpack32(width, in, out);
+        break;
+    default:
+        unpack64(width, in, out);
+        break;
     }
 }
 
@@ -111,10 +119,18 @@ void lk_bitpack_unpack(unsigned word_bits, unsigned width, const void *in, void 
 static void pack_words(unsigned word_bits, unsigned width, const void *in, void *out)
 {
     switch (word_bits) {
-    case 8: pack8(width, in, out); break;
-    case 16: pack16(width, in, out); break;
-    case 32: pack32(width, in, out); break;
-    default: pack64(width, in, out); break;
+    case 8:
+        pack8(width, in, out);
+        break;
+    case 16:
+        pack16(width, in, out);
+        break;
+    case 32:
+        pack32(width, in, out);
+        break;
+    default:
+        pack64(width, in, out);
+        break;
     }
 }
 
@@ -134,10 +150,14 @@ void lk_bitpack_pack(unsigned word_bits, unsigned width, const void *in, void *o
 static uint64_t or_words(unsigned word_bits, const void *in, size_t count)
 {
     switch (word_bits) {
-    case 8: return or8(in, count);
-    case 16: return or16(in, count);
-    case 32: return or32(in, count);
-    default: return or64(in, count);
+    case 8:
+        return or8(in, count);
+    case 16:
+        return or16(in, count);
+    case 32:
+        return or32(in, count);
+    default:
+        return or64(in, count);
     }
 }
 

@@ -17,7 +17,8 @@ static uint64_t value_of(unsigned index, unsigned width)
 
 /* The published layout, bit by bit: row r of lane l is value order[r / 8] * 16 + (r % 8) * 128 + l; a lane packs
  * its rows low bits first into words that lie `lanes` apart. */
-static unsigned packed_bit(const uint8_t *packed, unsigned word_bits, unsigned width, unsigned lane, unsigned row, unsigned bit)
+static unsigned packed_bit(
+    const uint8_t *packed, unsigned word_bits, unsigned width, unsigned lane, unsigned row, unsigned bit)
 {
     unsigned lanes = LK_BITPACK_BLOCK / word_bits, at = row * width + bit;
     size_t   word = (size_t)(at / word_bits) * lanes + lane, place = word * word_bits + at % word_bits;

@@ -35,11 +35,11 @@ struct lk_buffer_pool {
 /* The class whose buffers hold `size`, and how much they hold. */
 static unsigned class_of(size_t size, size_t *capacity)
 {
-    size_t   base = SMALLEST;
+    size_t base = SMALLEST;
     unsigned class = 0;
     while (base < size && class + STEPS < CLASSES) {
         for (unsigned step = 1; step <= STEPS; step++) {
-            class++;
+            class ++;
             if (base + base / STEPS * step >= size) {
                 *capacity = base + base / STEPS * step;
                 return class;
@@ -66,7 +66,7 @@ static idle *drain(lk_buffer_pool *pool, size_t *bytes)
 {
     idle *all = NULL;
     lk_mutex_lock(&pool->mutex);
-    for (size_t class = 0; class < CLASSES; class++) {
+    for (size_t class = 0; class < CLASSES; class ++) {
         while (pool->lists[class] != NULL) {
             idle *one = pool->lists[class];
             pool->lists[class] = one->next;
@@ -138,7 +138,7 @@ static lk_rc charge(lk_buffer_pool *pool, size_t capacity, lk_err *err)
 
 lk_rc lk_buffer_take(lk_buffer_pool *pool, size_t size, lk_buffer *out, lk_err *err)
 {
-    size_t   capacity = 0;
+    size_t capacity = 0;
     unsigned class = class_of(size, &capacity);
     if (size > SIZE_MAX / 4 || capacity < size) {
         return lk_fail(err, LK_E_LIMIT, "a buffer of %zu bytes", size);
@@ -187,7 +187,7 @@ void lk_buffer_give(lk_buffer *buffer)
     if (buffer->data == NULL) {
         return;
     }
-    size_t   capacity = 0;
+    size_t capacity = 0;
     unsigned class = class_of(buffer->capacity, &capacity);
     lk_mutex_lock(&pool->mutex);
     bool keep = may_idle && !pool->closed && pool->idle_bytes + capacity <= LK_POOL_IDLE_BYTES_MAX;

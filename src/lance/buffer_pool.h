@@ -24,7 +24,7 @@ typedef struct lk_buffer {
 
 lk_buffer_pool *lk_buffer_pool_new(lk_budget *budget); /* NULL: unlimited */
 /* Ends the scan's hold: idle buffers go now, the others as they come back. Accepts NULL. */
-void            lk_buffer_pool_close(lk_buffer_pool *pool);
+void lk_buffer_pool_close(lk_buffer_pool *pool);
 
 /* LK_E_LIMIT when the budget is out. The bytes are whatever they were. */
 LK_MUST_CHECK lk_rc lk_buffer_take(lk_buffer_pool *pool, size_t size, lk_buffer *out, lk_err *err);

@@ -14,21 +14,30 @@ void lk_scratch_deinit(lk_scratch *scratch)
 static lk_rc choose(const lk_encoding *encoding, lk_arena *arena, lk_codec *out, lk_err *err)
 {
     switch (encoding->kind) {
-    case LK_ENCODING_FLAT: return lk_flat_codec(encoding, out, err);
-    case LK_ENCODING_VARIABLE: return lk_variable_codec(encoding, out, err);
-    case LK_ENCODING_INLINE_BITPACKING: return lk_inline_codec(encoding, out, err);
-    case LK_ENCODING_FSST: return lk_fsst_codec(encoding, arena, out, err);
-    case LK_ENCODING_RLE: return lk_run_codec(encoding, out, err);
-    case LK_ENCODING_BYTE_STREAM_SPLIT: return lk_split_codec(encoding, out, err);
-    case LK_ENCODING_GENERAL: return lk_general_codec(encoding, arena, out, err);
-    case LK_ENCODING_FIXED_SIZE_LIST: return lk_fsl_codec(encoding, arena, out, err);
+    case LK_ENCODING_FLAT:
+        return lk_flat_codec(encoding, out, err);
+    case LK_ENCODING_VARIABLE:
+        return lk_variable_codec(encoding, out, err);
+    case LK_ENCODING_INLINE_BITPACKING:
+        return lk_inline_codec(encoding, out, err);
+    case LK_ENCODING_FSST:
+        return lk_fsst_codec(encoding, arena, out, err);
+    case LK_ENCODING_RLE:
+        return lk_run_codec(encoding, out, err);
+    case LK_ENCODING_BYTE_STREAM_SPLIT:
+        return lk_split_codec(encoding, out, err);
+    case LK_ENCODING_GENERAL:
+        return lk_general_codec(encoding, arena, out, err);
+    case LK_ENCODING_FIXED_SIZE_LIST:
+        return lk_fsl_codec(encoding, arena, out, err);
     case LK_ENCODING_NONE:
     case LK_ENCODING_CONSTANT:
     case LK_ENCODING_OUT_OF_LINE_BITPACKING:
     case LK_ENCODING_DICTIONARY:
     case LK_ENCODING_PACKED_STRUCT:
     case LK_ENCODING_VARIABLE_PACKED_STRUCT:
-    default: break;
+    default:
+        break;
     }
     lk_rc rc = lk_fail(err, LK_E_UNSUPPORTED_FORMAT, "encoding %d in a mini-block", (int)encoding->kind);
     lk_detail(err, "Lance encoding number %d inside a mini-block", (int)encoding->kind);

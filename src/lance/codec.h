@@ -44,8 +44,8 @@ struct lk_codec {
      * (at least count * bits / 8; with room for the whole chunk some codecs write behind the last value). */
     lk_rc (*words)(const lk_codec *codec, const lk_chunk *chunk, uint32_t start, uint32_t count, uint8_t *out,
         size_t room, lk_scratch *scratch, lk_err *err);
-    uint32_t        bits;   /* a row; 0: variable */
-    bool            sliced; /* a part of a chunk costs no more than its share */
+    uint32_t        bits;    /* a row; 0: variable */
+    bool            sliced;  /* a part of a chunk costs no more than its share */
     size_t          buffers; /* value buffers that a chunk must have */
     const lk_codec *inner;
     const void     *state;
@@ -66,13 +66,14 @@ LK_MUST_CHECK lk_rc lk_inline_codec(const lk_encoding *encoding, lk_codec *out, 
 LK_MUST_CHECK lk_rc lk_run_codec(const lk_encoding *encoding, lk_codec *out, lk_err *err);
 LK_MUST_CHECK lk_rc lk_variable_codec(const lk_encoding *encoding, lk_codec *out, lk_err *err);
 LK_MUST_CHECK lk_rc lk_fsst_codec(const lk_encoding *encoding, lk_arena *arena, lk_codec *out, lk_err *err);
-LK_MUST_CHECK lk_rc lk_general_codec(const lk_encoding *encoding, lk_arena *arena, lk_codec *out, lk_err *err);
+LK_MUST_CHECK lk_rc lk_general_codec(
+    const lk_encoding *encoding, lk_arena *arena, lk_codec *out, lk_err *err);
 LK_MUST_CHECK lk_rc lk_fsl_codec(const lk_encoding *encoding, lk_arena *arena, lk_codec *out, lk_err *err);
 
 /* -- dictionaries ---------------------------------------------------------------------------------- */
 typedef struct lk_dictionary {
-    uint64_t count;
-    uint32_t width;   /* bytes an item; 0: variable */
+    uint64_t  count;
+    uint32_t  width;   /* bytes an item; 0: variable */
     uint64_t *offsets; /* variable: count + 1, ascending, within bytes */
     uint8_t  *bytes;
     size_t    size;
@@ -83,8 +84,8 @@ LK_MUST_CHECK lk_rc lk_dictionary_read(const lk_encoding *encoding, lk_bytes blo
     lk_arena *arena, lk_scratch *scratch, lk_dictionary **out, lk_err *err);
 
 /* The codec whose rows are items of the dictionary, by the indices that `indices` decodes. */
-LK_MUST_CHECK lk_rc lk_dictionary_codec(const lk_dictionary *dictionary, const lk_codec *indices, lk_arena *arena,
-    const lk_codec **out, lk_err *err);
+LK_MUST_CHECK lk_rc lk_dictionary_codec(const lk_dictionary *dictionary, const lk_codec *indices,
+    lk_arena *arena, const lk_codec **out, lk_err *err);
 
 /* -- blocks: levels and dictionary items ------------------------------------------------------------- */
 /* Decodes a block of `count` fixed-width words into out (room for count words). bits must be what the

@@ -14,7 +14,8 @@
 static lk_rc unsupported(const struct ArrowSchema *field, lk_err *err)
 {
     lk_rc rc = lk_fail(err, LK_E_UNSUPPORTED_FORMAT, "column type %s", field->format);
-    lk_detail(err, "column %s has a type that this build does not read", field->name == NULL ? "" : field->name);
+    lk_detail(
+        err, "column %s has a type that this build does not read", field->name == NULL ? "" : field->name);
     return rc;
 }
 
@@ -35,7 +36,8 @@ static lk_rc shape(lk_column *column, lk_err *err)
             return unsupported(column->field, err);
         }
         items *= (uint64_t)column->type.list_size;
-        column->levels[column->level_count++] = (lk_list_level){(uint32_t)column->type.list_size, items, {{0}, 0}};
+        column->levels[column->level_count++] =
+            (lk_list_level){(uint32_t)column->type.list_size, items, {{0}, 0}};
         field = field->children[0];
     }
     lk_layout layout = column->type.layout;
@@ -59,8 +61,8 @@ static lk_rc allocate(lk_column *column, lk_err *err)
     }
     uint64_t size = 0;
     bool     overflow = column->offset_bytes > 0
-            ? __builtin_mul_overflow(column->capacity + 1, column->offset_bytes, &size)
-            : __builtin_mul_overflow(column->capacity, column->row_bits, &size);
+                            ? __builtin_mul_overflow(column->capacity + 1, column->offset_bytes, &size)
+                            : __builtin_mul_overflow(column->capacity, column->row_bits, &size);
     if (overflow) {
         return lk_fail(err, LK_E_LIMIT, "a column of %llu rows", (unsigned long long)column->capacity);
     }
@@ -75,8 +77,8 @@ static lk_rc allocate(lk_column *column, lk_err *err)
 lk_rc lk_column_init(lk_column *column, const struct ArrowSchema *field, uint64_t rows, lk_buffer_pool *pool,
     lk_validity *parents, size_t parent_count, lk_err *err)
 {
-    *column = (lk_column){.field = field, .pool = pool, .capacity = rows, .parents = parents,
-        .parent_count = parent_count};
+    *column = (lk_column){
+        .field = field, .pool = pool, .capacity = rows, .parents = parents, .parent_count = parent_count};
     lk_rc rc = shape(column, err);
     return rc == LK_OK ? allocate(column, err) : rc;
 }
@@ -164,7 +166,8 @@ void lk_column_put_bits(lk_column *column, const uint8_t *bits, uint64_t from, u
         memcpy(lk_column_next(column), bits + from / 8, count * (column->row_bits / 8));
         return;
     }
-    (void)copy_bits(column->values.data, column->rows * column->row_bits, bits, from, count * column->row_bits);
+    (void)copy_bits(
+        column->values.data, column->rows * column->row_bits, bits, from, count * column->row_bits);
 }
 
 /* -- validity -------------------------------------------------------------------------------------- */
@@ -246,8 +249,9 @@ static void append_valid(lk_validity *validity, uint64_t at, uint64_t count)
 
 static lk_rc append_null(lk_validity *validity, lk_column *column, uint64_t count, lk_err *err)
 {
-    lk_rc rc = validity->bits.data == NULL ? begin(validity, column->pool, column->capacity, column->rows, err)
-                                           : LK_OK;
+    lk_rc rc = validity->bits.data == NULL
+                   ? begin(validity, column->pool, column->capacity, column->rows, err)
+                   : LK_OK;
     if (rc == LK_OK) {
         fill_bits(validity->bits.data, column->rows, 0, count);
         validity->null_count += count;
@@ -268,17 +272,17 @@ lk_rc lk_column_valid(lk_column *column, uint64_t count, lk_err *err)
     return LK_OK;
 }
 
-lk_rc lk_column_validity(lk_column *column, const uint16_t *levels, uint64_t count,
-    const lk_thresholds *thresholds, lk_err *err)
+lk_rc lk_column_validity(
+    lk_column *column, const uint16_t *levels, uint64_t count, const lk_thresholds *thresholds, lk_err *err)
 {
     if (!all_below(levels, count, (uint16_t)(thresholds->max + 1))) {
         return lk_fail(err, LK_E_CORRUPT_FILE, "a definition level above %u", thresholds->max);
     }
-    lk_rc rc = lk_validity_append(&column->validity, column->pool, column->capacity, column->rows, levels, count,
-        thresholds->leaf, err);
+    lk_rc rc = lk_validity_append(&column->validity, column->pool, column->capacity, column->rows, levels,
+        count, thresholds->leaf, err);
     for (size_t parent = 0; rc == LK_OK && parent < column->parent_count; parent++) {
-        rc = lk_validity_append(&column->parents[parent], column->pool, column->capacity, column->rows, levels,
-            count, thresholds->parents[parent], err);
+        rc = lk_validity_append(&column->parents[parent], column->pool, column->capacity, column->rows,
+            levels, count, thresholds->parents[parent], err);
     }
     column->rows += count;
     return rc;
@@ -360,7 +364,8 @@ static lk_rc copy_text(lk_column *column, const lk_column *from, uint64_t start,
     }
     for (uint64_t row = 1; row <= count; row++) {
         uint64_t offset = offset_of(from, start + row) - first + column->data_size;
-        memcpy(column->values.data + (column->rows + row) * column->offset_bytes, &offset, column->offset_bytes);
+        memcpy(
+            column->values.data + (column->rows + row) * column->offset_bytes, &offset, column->offset_bytes);
     }
     memcpy(column->data.data + column->data_size, from->data.data + first, (size_t)(last - first));
     column->data_size += last - first;
@@ -420,9 +425,14 @@ void lk_column_node(struct ArrowArray *out, uint64_t length, uint64_t null_count
         self->children[child] = calloc(1, sizeof *self->children[child]);
         LK_ASSERT(self->children[child] != NULL);
     }
-    *out = (struct ArrowArray){.length = (int64_t)length, .null_count = (int64_t)null_count,
-        .n_buffers = (int64_t)buffer_count, .n_children = (int64_t)child_count, .buffers = self->pointers,
-        .children = child_count > 0 ? self->children : NULL, .release = release, .private_data = self};
+    *out = (struct ArrowArray){.length = (int64_t)length,
+        .null_count = (int64_t)null_count,
+        .n_buffers = (int64_t)buffer_count,
+        .n_children = (int64_t)child_count,
+        .buffers = self->pointers,
+        .children = child_count > 0 ? self->children : NULL,
+        .release = release,
+        .private_data = self};
 }
 
 void lk_column_set_validity(struct ArrowArray *array, lk_validity *validity)

@@ -32,19 +32,19 @@ typedef struct lk_list_level {
 
 typedef struct lk_column {
     const struct ArrowSchema *field;
-    lk_type         type;   /* of the values; of the innermost items for a fixed-size list */
-    lk_buffer_pool *pool;
-    uint64_t        rows, capacity;
-    uint32_t        row_bits;     /* fixed widths: bits a row, all items of a list */
-    uint32_t        offset_bytes; /* 4 or 8 for variable values, else 0 */
-    lk_buffer       values;       /* fixed values; or capacity + 1 offsets */
-    lk_buffer       data;
-    uint64_t        data_size;
-    lk_validity     validity;
-    lk_validity    *parents; /* structs around the leaf, inner to outer; the caller's */
-    size_t          parent_count;
-    lk_list_level   levels[LK_LIST_LEVELS_MAX]; /* outer to inner */
-    size_t          level_count;
+    lk_type                   type; /* of the values; of the innermost items for a fixed-size list */
+    lk_buffer_pool           *pool;
+    uint64_t                  rows, capacity;
+    uint32_t                  row_bits;     /* fixed widths: bits a row, all items of a list */
+    uint32_t                  offset_bytes; /* 4 or 8 for variable values, else 0 */
+    lk_buffer                 values;       /* fixed values; or capacity + 1 offsets */
+    lk_buffer                 data;
+    uint64_t                  data_size;
+    lk_validity               validity;
+    lk_validity              *parents; /* structs around the leaf, inner to outer; the caller's */
+    size_t                    parent_count;
+    lk_list_level             levels[LK_LIST_LEVELS_MAX]; /* outer to inner */
+    size_t                    level_count;
 } lk_column;
 
 /* Definition levels at or above which a leaf, or the struct at that place, is null. */
@@ -57,7 +57,7 @@ typedef struct lk_thresholds {
 /* Room for exactly `rows` rows. LK_E_UNSUPPORTED_FORMAT for types no leaf has. On error nothing is held. */
 LK_MUST_CHECK lk_rc lk_column_init(lk_column *column, const struct ArrowSchema *field, uint64_t rows,
     lk_buffer_pool *pool, lk_validity *parents, size_t parent_count, lk_err *err);
-void lk_column_deinit(lk_column *column); /* idempotent; not the parents */
+void                lk_column_deinit(lk_column *column); /* idempotent; not the parents */
 
 /* Room for `more` bytes after data_size. */
 LK_MUST_CHECK lk_rc lk_column_reserve(lk_column *column, uint64_t more, lk_err *err);
@@ -73,8 +73,8 @@ void lk_column_put_bits(lk_column *column, const uint8_t *bits, uint64_t from, u
 
 /* Completes count rows whose values are written. */
 LK_MUST_CHECK lk_rc lk_column_valid(lk_column *column, uint64_t count, lk_err *err);
-LK_MUST_CHECK lk_rc lk_column_validity(lk_column *column, const uint16_t *levels, uint64_t count,
-    const lk_thresholds *thresholds, lk_err *err);
+LK_MUST_CHECK lk_rc lk_column_validity(
+    lk_column *column, const uint16_t *levels, uint64_t count, const lk_thresholds *thresholds, lk_err *err);
 
 /* Appends count null rows, values included. level: the definition level they all have. */
 LK_MUST_CHECK lk_rc lk_column_nulls(

@@ -147,7 +147,8 @@ uint8_t *lk_fsst_decode(const lk_fsst *fsst, const uint8_t *in, size_t size, uin
             in += in[0] == LK_FSST_ESCAPE ? 2 : 1;
             continue;
         }
-        uint8_t a = (uint8_t)codes, b = (uint8_t)(codes >> 8), c = (uint8_t)(codes >> 16), d = (uint8_t)(codes >> 24);
+        uint8_t a = (uint8_t)codes, b = (uint8_t)(codes >> 8), c = (uint8_t)(codes >> 16),
+                d = (uint8_t)(codes >> 24);
         memcpy(out, &fsst->symbols[a], 8);
         out += fsst->lengths[a];
         memcpy(out, &fsst->symbols[b], 8);
@@ -156,7 +157,8 @@ uint8_t *lk_fsst_decode(const lk_fsst *fsst, const uint8_t *in, size_t size, uin
         out += fsst->lengths[c];
         memcpy(out, &fsst->symbols[d], 8);
         out += fsst->lengths[d];
-        if (fsst->lengths[a] == 0 || fsst->lengths[b] == 0 || fsst->lengths[c] == 0 || fsst->lengths[d] == 0) {
+        if (fsst->lengths[a] == 0 || fsst->lengths[b] == 0 || fsst->lengths[c] == 0 ||
+            fsst->lengths[d] == 0) {
             return NULL;
         }
         in += 4;
@@ -174,8 +176,8 @@ LK_VECTOR static bool all_below(const uint8_t *in, size_t size, uint8_t count)
     return size == 0 || highest < count;
 }
 
-uint8_t *lk_fsst_decode_all(const lk_fsst *fsst, const uint8_t *in, size_t size, uint8_t *out, uint32_t base,
-    uint32_t *positions)
+uint8_t *lk_fsst_decode_all(
+    const lk_fsst *fsst, const uint8_t *in, size_t size, uint8_t *out, uint32_t base, uint32_t *positions)
 {
     uint8_t *begin = out - base;
     size_t   at = 0;

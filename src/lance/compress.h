@@ -40,7 +40,7 @@ uint8_t *lk_fsst_decode(const lk_fsst *fsst, const uint8_t *in, size_t size, uin
 
 /* The same for neighbouring values as one stream: positions[i] is where the output of in[i] begins, behind
  * `base`; size + 1 of them. Without a branch a value, which is what short values cost. */
-uint8_t *lk_fsst_decode_all(const lk_fsst *fsst, const uint8_t *in, size_t size, uint8_t *out, uint32_t base,
-    uint32_t *positions);
+uint8_t *lk_fsst_decode_all(
+    const lk_fsst *fsst, const uint8_t *in, size_t size, uint8_t *out, uint32_t base, uint32_t *positions);
 
 #endif

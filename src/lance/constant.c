@@ -9,9 +9,9 @@
 
 typedef struct constant {
     bool     has_value;
-    lk_bytes value;    /* of a row: fixed bytes, or the text */
+    lk_bytes value; /* of a row: fixed bytes, or the text */
     bool     has_levels;
-    size_t   levels;   /* the page's buffer with definition levels */
+    size_t   levels; /* the page's buffer with definition levels */
 } constant;
 
 static lk_rc damaged(const lk_page_rows *rows, const char *what, lk_err *err)
@@ -22,7 +22,7 @@ static lk_rc damaged(const lk_page_rows *rows, const char *what, lk_err *err)
 static lk_rc read_buffer(const lk_page_rows *rows, size_t index, lk_buffer *into, lk_bytes *out, lk_err *err)
 {
     const lk_page_buffer *buffer = &rows->page->meta->buffers[index];
-    lk_rc rc = lk_buffer_grow(rows->scratch->pool, into, 0, (size_t)buffer->size, err);
+    lk_rc                 rc = lk_buffer_grow(rows->scratch->pool, into, 0, (size_t)buffer->size, err);
     if (rc == LK_OK) {
         lk_store_range range = {buffer->offset, (size_t)buffer->size, into->data};
         rc = lk_file_bytes(rows->file, &range, 1, err);
@@ -90,8 +90,8 @@ static lk_rc put_value(const lk_page_rows *rows, lk_bytes value, uint64_t count,
     size_t     width = column->row_bits / 8;
     if (column->offset_bytes > 0) {
         uint64_t bytes = 0;
-        lk_rc    rc = __builtin_mul_overflow(value.size, count, &bytes) ? lk_fail(err, LK_E_LIMIT, "a long text")
-                                                                        : lk_column_reserve(column, bytes, err);
+        lk_rc rc = __builtin_mul_overflow(value.size, count, &bytes) ? lk_fail(err, LK_E_LIMIT, "a long text")
+                                                                     : lk_column_reserve(column, bytes, err);
         for (uint64_t row = 1; rc == LK_OK && row <= count; row++) {
             memcpy(column->data.data + column->data_size, value.data, value.size);
             column->data_size += value.size;
@@ -101,8 +101,8 @@ static lk_rc put_value(const lk_page_rows *rows, lk_bytes value, uint64_t count,
         return rc;
     }
     if (width == 0) { /* booleans: eight a byte, however they are aligned */
-        uint8_t   bits[64];
-        uint64_t  start = column->rows;
+        uint8_t  bits[64];
+        uint64_t start = column->rows;
         memset(bits, value.data[0] & 1 ? 0xff : 0, sizeof bits);
         for (uint64_t done = 0; done < count; done += 512) {
             column->rows = start + done;
@@ -126,7 +126,8 @@ static lk_rc read_levels(const lk_page_rows *rows, const constant *self, const l
     lk_scratch           *scratch = rows->scratch;
     bool                  plain = layout->def == NULL;
     uint64_t              total = rows->page->meta->rows, count = plain ? range->count : total;
-    if (total > UINT32_MAX || (plain && buffer->size / 2 < total) || (!plain && layout->num_def_values != total)) {
+    if (total > UINT32_MAX || (plain && buffer->size / 2 < total) ||
+        (!plain && layout->num_def_values != total)) {
         return damaged(rows, "another number of levels than rows", err);
     }
     lk_rc rc = lk_buffer_grow(scratch->pool, &scratch->levels, 0, (size_t)(count + 1024) * 2, err);
@@ -145,7 +146,8 @@ static lk_rc read_levels(const lk_page_rows *rows, const constant *self, const l
     return rc == LK_OK ? lk_levels_read(layout->def, block, total, out, scratch, err) : rc;
 }
 
-static lk_rc append_range(const lk_page_rows *rows, const constant *self, const lk_row_range *range, lk_err *err)
+static lk_rc append_range(
+    const lk_page_rows *rows, const constant *self, const lk_row_range *range, lk_err *err)
 {
     const uint16_t *levels = NULL;
     lk_column      *column = rows->column;

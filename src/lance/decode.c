@@ -42,11 +42,15 @@ static lk_rc levels_of(const lk_page_layout *layout, const lk_column *column, lk
 static lk_rc page_rows(const lk_page_rows *rows, lk_err *err)
 {
     switch (rows->page->layout.kind) {
-    case LK_PAGE_MINIBLOCK: return lk_miniblock_rows(rows, err);
-    case LK_PAGE_FULLZIP: return lk_fullzip_rows(rows, err);
-    case LK_PAGE_CONSTANT: return lk_constant_rows(rows, err);
+    case LK_PAGE_MINIBLOCK:
+        return lk_miniblock_rows(rows, err);
+    case LK_PAGE_FULLZIP:
+        return lk_fullzip_rows(rows, err);
+    case LK_PAGE_CONSTANT:
+        return lk_constant_rows(rows, err);
     case LK_PAGE_BLOB:
-    default: break;
+    default:
+        break;
     }
     return lk_fail(err, LK_E_UNSUPPORTED_FORMAT, "page layout %d", (int)rows->page->layout.kind);
 }
@@ -74,9 +78,12 @@ static size_t cut_ranges(decoder *self, const lk_page_meta *page, size_t *next)
 static lk_rc decode_page(decoder *self, lk_file_reader *file, lk_file_column_state *state, size_t index,
     size_t range_count, lk_column *column, lk_err *err)
 {
-    lk_page_rows rows = {.file = file, .ranges = self->local, .range_count = range_count, .column = column,
+    lk_page_rows rows = {.file = file,
+        .ranges = self->local,
+        .range_count = range_count,
+        .column = column,
         .scratch = &self->scratch};
-    lk_rc rc = lk_file_page(file, state, index, &self->scratch, &rows.page, err);
+    lk_rc        rc = lk_file_page(file, state, index, &self->scratch, &rows.page, err);
     if (rc == LK_OK) {
         rc = levels_of(&rows.page->layout, column, &rows.thresholds, err);
     }
@@ -84,8 +91,8 @@ static lk_rc decode_page(decoder *self, lk_file_reader *file, lk_file_column_sta
         rc = page_rows(&rows, err);
     }
     if (rc != LK_OK) {
-        lk_context(err, "column %s, page %zu of %.*s", column->field->name == NULL ? "" : column->field->name, index,
-            LK_FMT(file->key));
+        lk_context(err, "column %s, page %zu of %.*s", column->field->name == NULL ? "" : column->field->name,
+            index, LK_FMT(file->key));
     }
     return rc;
 }
@@ -151,15 +158,16 @@ static lk_rc check_text(const lk_column *column, lk_err *err)
     return good ? LK_OK : lk_fail(err, LK_E_CORRUPT_FILE, "text that is not UTF-8");
 }
 
-static lk_rc decode_leaf(decoder *self, const lk_field_source *source, lk_validity *parents, size_t parent_count,
-    struct ArrowArray *out, lk_err *err)
+static lk_rc decode_leaf(decoder *self, const lk_field_source *source, lk_validity *parents,
+    size_t parent_count, struct ArrowArray *out, lk_err *err)
 {
     lk_column     column = {0};
     lk_thresholds none = {.leaf = 1};
     for (size_t parent = 0; parent < parent_count; parent++) {
         none.parents[parent] = UINT16_MAX; /* a leaf that is missing says nothing of its structs */
     }
-    lk_rc rc = lk_column_init(&column, source->field, self->rows, self->scratch.pool, parents, parent_count, err);
+    lk_rc rc =
+        lk_column_init(&column, source->field, self->rows, self->scratch.pool, parents, parent_count, err);
     if (rc == LK_OK && source->file != NULL) {
         rc = decode_column(self, source, &column, err);
     } else if (rc == LK_OK) {
@@ -176,8 +184,8 @@ static lk_rc decode_leaf(decoder *self, const lk_field_source *source, lk_validi
 }
 
 /* -- fields ---------------------------------------------------------------------------------------- */
-static lk_rc decode_field(decoder *self, const lk_field_source *source, lk_validity *parents, size_t parent_count,
-    struct ArrowArray *out, lk_err *err);
+static lk_rc decode_field(decoder *self, const lk_field_source *source, lk_validity *parents,
+    size_t parent_count, struct ArrowArray *out, lk_err *err);
 
 static bool is_struct(const lk_field_source *source)
 {
@@ -269,8 +277,8 @@ static lk_rc decode_struct(decoder *self, const lk_field_source *source, lk_vali
     return rc;
 }
 
-static lk_rc decode_field(decoder *self, const lk_field_source *source, lk_validity *parents, size_t parent_count,
-    struct ArrowArray *out, lk_err *err)
+static lk_rc decode_field(decoder *self, const lk_field_source *source, lk_validity *parents,
+    size_t parent_count, struct ArrowArray *out, lk_err *err)
 {
     if (parent_count >= LK_LAYERS_MAX) {
         return lk_fail(err, LK_E_LIMIT, "structs nest more than %d deep", LK_LAYERS_MAX);
@@ -282,8 +290,8 @@ static lk_rc decode_field(decoder *self, const lk_field_source *source, lk_valid
 lk_rc lk_file_decode(const lk_field_source *source, const lk_row_range *ranges, size_t range_count,
     lk_buffer_pool *pool, struct ArrowArray *out, lk_err *err)
 {
-    decoder            self = {.ranges = ranges, .range_count = range_count, .scratch = {.pool = pool}};
-    struct ArrowArray  array = {0};
+    decoder           self = {.ranges = ranges, .range_count = range_count, .scratch = {.pool = pool}};
+    struct ArrowArray array = {0};
     for (size_t index = 0; index < range_count; index++) {
         self.rows += ranges[index].count;
     }

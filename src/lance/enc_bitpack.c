@@ -5,8 +5,8 @@
 #include "lance/bitpack.h"
 #include "lance/codec.h"
 
-static lk_rc unpack_one(const uint8_t *packed, uint32_t word_bits, uint32_t width, uint64_t start, uint64_t count,
-    uint8_t *out, size_t room, lk_scratch *scratch, lk_err *err)
+static lk_rc unpack_one(const uint8_t *packed, uint32_t word_bits, uint32_t width, uint64_t start,
+    uint64_t count, uint8_t *out, size_t room, lk_scratch *scratch, lk_err *err)
 {
     size_t word = word_bits / 8, whole = LK_BITPACK_BLOCK * word;
     if (start == 0 && room >= whole) {
@@ -32,8 +32,8 @@ static lk_rc inline_words(const lk_codec *codec, const lk_chunk *chunk, uint32_t
     }
     if (packed.size < word || width > codec->bits || packed.size - word < lk_bitpack_bytes((unsigned)width) ||
         chunk->values > LK_BITPACK_BLOCK) {
-        return lk_fail(err, LK_E_CORRUPT_FILE, "a packed block of %zu bytes for %u values of width %llu", packed.size,
-            chunk->values, (unsigned long long)width);
+        return lk_fail(err, LK_E_CORRUPT_FILE, "a packed block of %zu bytes for %u values of width %llu",
+            packed.size, chunk->values, (unsigned long long)width);
     }
     const uint8_t *block = (const uint8_t *)packed.data + word;
     return unpack_one(block, codec->bits, (uint32_t)width, start, count, out, room, scratch, err);

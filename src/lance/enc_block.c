@@ -19,8 +19,7 @@ uint32_t lk_block_bits(const lk_encoding *encoding)
     return encoding->kind == LK_ENCODING_VARIABLE || encoding->kind == LK_ENCODING_FSST ? 0 : encoding->bits;
 }
 
-static lk_rc run_block(
-    const lk_encoding *encoding, lk_bytes block, uint64_t count, uint8_t *out, lk_err *err)
+static lk_rc run_block(const lk_encoding *encoding, lk_bytes block, uint64_t count, uint8_t *out, lk_err *err)
 {
     uint64_t values = block.size < 8 ? UINT64_MAX : lk_load_u64(block.data);
     if (encoding->values->kind != LK_ENCODING_FLAT || encoding->lengths->kind != LK_ENCODING_FLAT ||
@@ -31,8 +30,8 @@ static lk_rc run_block(
         return lk_fail(err, LK_E_CORRUPT_FILE, "a block of runs ends early");
     }
     lk_bytes lengths = {block.data + 8 + values, block.size - 8 - (size_t)values};
-    return lk_runs_expand((lk_bytes){block.data + 8, (size_t)values}, lengths, encoding->values->bits, 0, count,
-        out, err);
+    return lk_runs_expand(
+        (lk_bytes){block.data + 8, (size_t)values}, lengths, encoding->values->bits, 0, count, out, err);
 }
 
 static lk_rc inline_block(const lk_encoding *encoding, lk_bytes block, uint64_t count, uint8_t *out,
@@ -41,7 +40,8 @@ static lk_rc inline_block(const lk_encoding *encoding, lk_bytes block, uint64_t 
     lk_codec codec = {0};
     lk_chunk chunk = {.buffers = {block}, .buffer_count = 1, .values = (uint32_t)count};
     if (count > LK_BITPACK_BLOCK) {
-        return lk_fail(err, LK_E_CORRUPT_FILE, "an inline packed block of %llu values", (unsigned long long)count);
+        return lk_fail(
+            err, LK_E_CORRUPT_FILE, "an inline packed block of %llu values", (unsigned long long)count);
     }
     lk_rc rc = lk_inline_codec(encoding, &codec, err);
     return rc == LK_OK ? codec.words(&codec, &chunk, 0, (uint32_t)count, out, 0, scratch, err) : rc;

@@ -98,8 +98,8 @@ static inline uint64_t index_at(const uint8_t *words, uint32_t width, uint32_t a
     return index < count ? index : count - 1;
 }
 
-static void gather_fixed(const lk_dictionary *dictionary, const uint8_t *words, uint32_t width, uint32_t count,
-    uint8_t *out)
+static void gather_fixed(
+    const lk_dictionary *dictionary, const uint8_t *words, uint32_t width, uint32_t count, uint8_t *out)
 {
     for (uint32_t at = 0; at < count; at++) {
         uint64_t index = index_at(words, width, at, dictionary->count);
@@ -160,8 +160,11 @@ lk_rc lk_dictionary_codec(const lk_dictionary *dictionary, const lk_codec *indic
         return lk_fail(err, LK_E_CORRUPT_FILE, "dictionary indices are not whole words");
     }
     lk_codec *codec = lk_arena_take(arena, sizeof *codec);
-    *codec = (lk_codec){.append = dictionary_append, .bits = dictionary->width * 8, .buffers = indices->buffers,
-        .inner = indices, .state = dictionary};
+    *codec = (lk_codec){.append = dictionary_append,
+        .bits = dictionary->width * 8,
+        .buffers = indices->buffers,
+        .inner = indices,
+        .state = dictionary};
     *out = codec;
     return LK_OK;
 }

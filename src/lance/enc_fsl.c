@@ -19,8 +19,8 @@ static lk_rc same_shape(const shape *lists, const lk_column *column, lk_err *err
     return same ? LK_OK : lk_fail(err, LK_E_CORRUPT_FILE, "a page of other fixed-size lists than its column");
 }
 
-static lk_rc append_items(const shape *lists, const lk_chunk *chunk, uint32_t start, uint32_t count,
-    lk_column *column, lk_err *err)
+static lk_rc append_items(
+    const shape *lists, const lk_chunk *chunk, uint32_t start, uint32_t count, lk_column *column, lk_err *err)
 {
     size_t buffer = 0;
     for (size_t level = 0; level < lists->levels; level++) {
@@ -80,14 +80,16 @@ lk_rc lk_fsl_codec(const lk_encoding *encoding, lk_arena *arena, lk_codec *out, 
         return lk_fail(err, LK_E_CORRUPT_FILE, "fixed-size lists of too many items");
     }
     if (values->kind != LK_ENCODING_FLAT) {
-        lk_rc rc = lk_fail(err, LK_E_UNSUPPORTED_FORMAT, "a fixed-size list of encoding %d", (int)values->kind);
+        lk_rc rc =
+            lk_fail(err, LK_E_UNSUPPORTED_FORMAT, "a fixed-size list of encoding %d", (int)values->kind);
         lk_detail(err, "Lance encoding fixed-size list of values that are not flat");
         return rc;
     }
-    lk_codec *inner = lk_arena_take(arena, sizeof *inner);
+    lk_codec   *inner = lk_arena_take(arena, sizeof *inner);
     lk_encoding row = *values;
     row.bits = (uint32_t)(values->bits * items);
-    *out = (lk_codec){.append = list_append, .bits = row.bits, .sliced = true, .inner = inner, .state = lists};
+    *out =
+        (lk_codec){.append = list_append, .bits = row.bits, .sliced = true, .inner = inner, .state = lists};
     for (size_t level = 0; level < lists->levels; level++) {
         out->param += lists->has_validity[level];
     }

@@ -6,8 +6,8 @@
 /* A chunk holds at most 2^15 values; nobody compresses more than this into one. */
 enum { PLAIN_BYTES_MAX = 64 * 1024 * 1024 };
 
-static lk_rc plain_chunk(const lk_codec *codec, const lk_chunk *chunk, lk_chunk *out, lk_scratch *scratch,
-    lk_err *err)
+static lk_rc plain_chunk(
+    const lk_codec *codec, const lk_chunk *chunk, lk_chunk *out, lk_scratch *scratch, lk_err *err)
 {
     lk_scheme scheme = (lk_scheme)codec->param;
     size_t    size = 0;
@@ -39,7 +39,8 @@ static lk_rc general_words(const lk_codec *codec, const lk_chunk *chunk, uint32_
 {
     lk_chunk plain;
     lk_rc    rc = plain_chunk(codec, chunk, &plain, scratch, err);
-    return rc == LK_OK ? codec->inner->words(codec->inner, &plain, start, count, out, room, scratch, err) : rc;
+    return rc == LK_OK ? codec->inner->words(codec->inner, &plain, start, count, out, room, scratch, err)
+                       : rc;
 }
 
 lk_rc lk_general_codec(const lk_encoding *encoding, lk_arena *arena, lk_codec *out, lk_err *err)
@@ -50,8 +51,12 @@ lk_rc lk_general_codec(const lk_encoding *encoding, lk_arena *arena, lk_codec *o
     const lk_codec *inner = NULL;
     lk_rc           rc = lk_codec_new(encoding->values, arena, &inner, err);
     if (rc == LK_OK) {
-        *out = (lk_codec){.append = general_append, .words = inner->words == NULL ? NULL : general_words,
-            .bits = inner->bits, .buffers = inner->buffers, .inner = inner, .param = (uint32_t)encoding->scheme};
+        *out = (lk_codec){.append = general_append,
+            .words = inner->words == NULL ? NULL : general_words,
+            .bits = inner->bits,
+            .buffers = inner->buffers,
+            .inner = inner,
+            .param = (uint32_t)encoding->scheme};
     }
     return rc;
 }

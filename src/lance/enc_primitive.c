@@ -9,14 +9,14 @@ static lk_rc flat_range(const lk_codec *codec, const lk_chunk *chunk, lk_err *er
 {
     uint64_t bits = (uint64_t)chunk->values * codec->bits;
     if (chunk->buffers[0].size < (bits + 7) / 8) {
-        return lk_fail(err, LK_E_CORRUPT_FILE, "%u flat values of %u bits in %zu bytes", chunk->values, codec->bits,
-            chunk->buffers[0].size);
+        return lk_fail(err, LK_E_CORRUPT_FILE, "%u flat values of %u bits in %zu bytes", chunk->values,
+            codec->bits, chunk->buffers[0].size);
     }
     return LK_OK;
 }
 
-static lk_rc flat_words(const lk_codec *codec, const lk_chunk *chunk, uint32_t start, uint32_t count, uint8_t *out,
-    size_t room, lk_scratch *scratch, lk_err *err)
+static lk_rc flat_words(const lk_codec *codec, const lk_chunk *chunk, uint32_t start, uint32_t count,
+    uint8_t *out, size_t room, lk_scratch *scratch, lk_err *err)
 {
     (void)room;
     (void)scratch;
@@ -45,8 +45,11 @@ static lk_rc flat_append(const lk_codec *codec, const lk_chunk *chunk, uint32_t 
 lk_rc lk_flat_codec(const lk_encoding *encoding, lk_codec *out, lk_err *err)
 {
     (void)err;
-    *out = (lk_codec){.append = flat_append, .words = encoding->bits % 8 == 0 ? flat_words : NULL,
-        .bits = encoding->bits, .sliced = true, .buffers = 1};
+    *out = (lk_codec){.append = flat_append,
+        .words = encoding->bits % 8 == 0 ? flat_words : NULL,
+        .bits = encoding->bits,
+        .sliced = true,
+        .buffers = 1};
     return LK_OK;
 }
 
@@ -90,7 +93,8 @@ lk_rc lk_split_codec(const lk_encoding *encoding, lk_codec *out, lk_err *err)
     if (values->kind != LK_ENCODING_FLAT || values->bits % 8 != 0 || values->bits > 128) {
         return lk_fail(err, LK_E_CORRUPT_FILE, "byte stream split of something not flat");
     }
-    *out = (lk_codec){.append = words_append, .words = split_words, .bits = values->bits, .sliced = true, .buffers = 1};
+    *out = (lk_codec){
+        .append = words_append, .words = split_words, .bits = values->bits, .sliced = true, .buffers = 1};
     return LK_OK;
 }
 
@@ -124,8 +128,8 @@ lk_rc lk_runs_expand(lk_bytes values, lk_bytes lengths, uint32_t value_bits, uin
     return done == count ? LK_OK : lk_fail(err, LK_E_CORRUPT_FILE, "runs end before the last value");
 }
 
-static lk_rc run_words(const lk_codec *codec, const lk_chunk *chunk, uint32_t start, uint32_t count, uint8_t *out,
-    size_t room, lk_scratch *scratch, lk_err *err)
+static lk_rc run_words(const lk_codec *codec, const lk_chunk *chunk, uint32_t start, uint32_t count,
+    uint8_t *out, size_t room, lk_scratch *scratch, lk_err *err)
 {
     (void)room;
     (void)scratch;
@@ -137,7 +141,8 @@ lk_rc lk_run_codec(const lk_encoding *encoding, lk_codec *out, lk_err *err)
 {
     const lk_encoding *values = encoding->values, *lengths = encoding->lengths;
     bool word = values->bits == 8 || values->bits == 16 || values->bits == 32 || values->bits == 64;
-    if (values->kind != LK_ENCODING_FLAT || !word || lengths->kind != LK_ENCODING_FLAT || lengths->bits != 8) {
+    if (values->kind != LK_ENCODING_FLAT || !word || lengths->kind != LK_ENCODING_FLAT ||
+        lengths->bits != 8) {
         lk_rc rc = lk_fail(err, LK_E_UNSUPPORTED_FORMAT, "runs of another form");
         lk_detail(err, "Lance encoding run length with lengths or values that are not flat");
         return rc;

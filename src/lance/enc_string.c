@@ -6,7 +6,8 @@
 #include "lance/cpu.h"
 
 /* out[i] = from[i] + by for count values; false when from is not ascending up to `limit`. */
-LK_VECTOR static bool shift32(const uint32_t *from, uint32_t count, uint32_t by, uint32_t limit, uint32_t *out)
+LK_VECTOR static bool shift32(
+    const uint32_t *from, uint32_t count, uint32_t by, uint32_t limit, uint32_t *out)
 {
     unsigned wrong = 0;
     for (uint32_t at = 0; at < count; at++) {
@@ -124,8 +125,8 @@ lk_rc lk_variable_codec(const lk_encoding *encoding, lk_codec *out, lk_err *err)
 
 /* -- FSST ------------------------------------------------------------------------------------------ */
 /* out[i] = base + positions[from[i + 1] - first]; the caller knows that from ascends. */
-LK_VECTOR static void place32(
-    const uint32_t *from, uint32_t count, uint32_t first, const uint32_t *positions, uint32_t base, uint32_t *out)
+LK_VECTOR static void place32(const uint32_t *from, uint32_t count, uint32_t first, const uint32_t *positions,
+    uint32_t base, uint32_t *out)
 {
     for (uint32_t at = 0; at < count; at++) {
         out[at] = base + positions[from[at + 1] - first];
@@ -137,7 +138,8 @@ static void place_mixed(const lk_codec *codec, const lk_chunk *chunk, uint32_t s
 {
     uint8_t *to = column->values.data + (column->rows + 1) * column->offset_bytes;
     for (uint32_t at = 0; at < count; at++) {
-        uint64_t offset = column->data_size + positions[offset_at(chunk, codec->param, start + at + 1) - first];
+        uint64_t offset =
+            column->data_size + positions[offset_at(chunk, codec->param, start + at + 1) - first];
         memcpy(to + (size_t)at * column->offset_bytes, &offset, column->offset_bytes);
     }
 }
@@ -147,15 +149,16 @@ static void place_mixed(const lk_codec *codec, const lk_chunk *chunk, uint32_t s
 static bool place_offsets(const lk_codec *codec, const lk_chunk *chunk, uint32_t start, uint32_t count,
     const uint32_t *positions, lk_column *column)
 {
-    uint64_t       first = offset_at(chunk, codec->param, start), last = offset_at(chunk, codec->param, start + count);
+    uint64_t first = offset_at(chunk, codec->param, start),
+             last = offset_at(chunk, codec->param, start + count);
     const uint8_t *from = (const uint8_t *)chunk->buffers[0].data + (size_t)start * codec->param;
     uint8_t       *to = column->values.data + (column->rows + 1) * column->offset_bytes;
     if (!shift_offsets(codec, chunk, start, count, first, last, column)) {
         return false;
     }
     if (codec->param == 4 && column->offset_bytes == 4) {
-        place32((const uint32_t *)(const void *)from, count, (uint32_t)first, positions, (uint32_t)column->data_size,
-            (uint32_t *)(void *)to);
+        place32((const uint32_t *)(const void *)from, count, (uint32_t)first, positions,
+            (uint32_t)column->data_size, (uint32_t *)(void *)to);
     } else {
         place_mixed(codec, chunk, start, count, first, positions, column);
     }
@@ -177,14 +180,15 @@ static lk_rc fsst_append(const lk_codec *codec, const lk_chunk *chunk, uint32_t 
     if (rc != LK_OK) {
         return rc;
     }
-    rc = lk_buffer_grow(scratch->pool, &scratch->words, 0, (size_t)(last - first + 1) * sizeof(uint32_t), err);
+    rc =
+        lk_buffer_grow(scratch->pool, &scratch->words, 0, (size_t)(last - first + 1) * sizeof(uint32_t), err);
     if (rc != LK_OK) {
         return rc;
     }
     const uint8_t *bytes = (const uint8_t *)chunk->buffers[0].data + first;
     uint32_t      *positions = (uint32_t *)(void *)scratch->words.data;
     uint8_t       *to = column->data.data + column->data_size;
-    uint8_t *end = lk_fsst_decode_all(fsst, bytes, (size_t)(last - first), to, 0, positions);
+    uint8_t       *end = lk_fsst_decode_all(fsst, bytes, (size_t)(last - first), to, 0, positions);
     if (end == NULL) {
         return lk_fail(err, LK_E_CORRUPT_FILE, "an FSST code without a symbol");
     }
@@ -199,7 +203,8 @@ lk_rc lk_fsst_codec(const lk_encoding *encoding, lk_arena *arena, lk_codec *out,
 {
     lk_fsst *fsst = lk_arena_take(arena, sizeof *fsst);
     if (encoding->values->kind != LK_ENCODING_VARIABLE) {
-        lk_rc rc = lk_fail(err, LK_E_UNSUPPORTED_FORMAT, "FSST around encoding %d", (int)encoding->values->kind);
+        lk_rc rc =
+            lk_fail(err, LK_E_UNSUPPORTED_FORMAT, "FSST around encoding %d", (int)encoding->values->kind);
         lk_detail(err, "Lance encoding FSST around something that is not variable");
         return rc;
     }

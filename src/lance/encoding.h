@@ -11,9 +11,9 @@
 #include "base/err.h"
 
 enum {
-    LK_ENCODING_DEPTH_MAX = 8,       /* the reference nests four deep */
-    LK_LAYERS_MAX = 64,              /* LK_SCHEMA_DEPTH_MAX structs and as many lists */
-    LK_VALUE_BUFFERS_MAX = 12,       /* of a chunk: fixed-size lists have one validity buffer a level */
+    LK_ENCODING_DEPTH_MAX = 8, /* the reference nests four deep */
+    LK_LAYERS_MAX = 64,        /* LK_SCHEMA_DEPTH_MAX structs and as many lists */
+    LK_VALUE_BUFFERS_MAX = 12, /* of a chunk: fixed-size lists have one validity buffer a level */
     LK_PAGE_BUFFERS_MAX = 16,
     LK_SYMBOL_TABLE_BYTES_MAX = 8192 /* FSST writes 2,312 */
 };
@@ -45,8 +45,8 @@ struct lk_encoding {
     bool               has_validity;    /* FIXED_SIZE_LIST */
     lk_scheme          scheme;          /* GENERAL */
     lk_bytes           symbol_table;    /* FSST */
-    const lk_encoding *values;  /* out of line, FSST, RLE, split, GENERAL, list: what it holds */
-    const lk_encoding *lengths; /* RLE: run lengths; VARIABLE: offsets */
+    const lk_encoding *values;          /* out of line, FSST, RLE, split, GENERAL, list: what it holds */
+    const lk_encoding *lengths;         /* RLE: run lengths; VARIABLE: offsets */
 };
 
 typedef enum lk_layer { /* = RepDefLayer */
@@ -81,7 +81,7 @@ typedef struct lk_page_layout {
     uint8_t            layers[LK_LAYERS_MAX]; /* inner to outer */
     size_t             layer_count;
     const lk_encoding *rep, *def, *values, *dictionary; /* NULL: absent */
-    uint64_t           num_items;            /* mini-block: values; full-zip: entries */
+    uint64_t           num_items;                       /* mini-block: values; full-zip: entries */
     /* mini-block */
     uint64_t num_dictionary_items;
     uint32_t num_buffers;

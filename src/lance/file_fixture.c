@@ -86,8 +86,12 @@ static void memory_abandon(lk_store_writer *base)
     free(base);
 }
 
-static const struct lk_store_ops memory_ops = {.open = memory_open, .read = memory_read,
-    .reader_close = memory_reader_close, .create = memory_create, .write = memory_write, .finish = memory_finish,
+static const struct lk_store_ops memory_ops = {.open = memory_open,
+    .read = memory_read,
+    .reader_close = memory_reader_close,
+    .create = memory_create,
+    .write = memory_write,
+    .finish = memory_finish,
     .abandon = memory_abandon};
 
 void fixture_memory_init(fixture_memory *store)
@@ -101,13 +105,12 @@ void fixture_memory_deinit(fixture_memory *store)
 }
 
 /* -- rows of every type ------------------------------------------------------------------------------ */
-static const char *const columns[] = {
-    "i8:int8?", "u16:uint16?", "i32:int32?", "i64:int64?", "u64:uint64", "half:float16?", "single:float32?",
-    "wide:float64?", "flag:bool?", "text:utf8?", "big_text:large_utf8?", "raw:binary?", "long_text:utf8?",
-    "money:decimal128(20,2)?", "day:date32?", "at:timestamp[us,UTC]?", "id:fixed_size_binary(16)?",
-    "blob:fixed_size_binary(300)?", "vector:fixed_size_list<float32?>(3)?", "flags:fixed_size_list<bool?>(5)?",
-    "embedding:fixed_size_list<float32>(80)?", "inside:struct<x:int64?,deep:struct<y:utf8?,z:float64?>?>?",
-    "nothing:null?"};
+static const char *const columns[] = {"i8:int8?", "u16:uint16?", "i32:int32?", "i64:int64?", "u64:uint64",
+    "half:float16?", "single:float32?", "wide:float64?", "flag:bool?", "text:utf8?", "big_text:large_utf8?",
+    "raw:binary?", "long_text:utf8?", "money:decimal128(20,2)?", "day:date32?", "at:timestamp[us,UTC]?",
+    "id:fixed_size_binary(16)?", "blob:fixed_size_binary(300)?", "vector:fixed_size_list<float32?>(3)?",
+    "flags:fixed_size_list<bool?>(5)?", "embedding:fixed_size_list<float32>(80)?",
+    "inside:struct<x:int64?,deep:struct<y:utf8?,z:float64?>?>?", "nothing:null?"};
 enum { COLUMNS = sizeof columns / sizeof columns[0] };
 
 void fixture_every_schema(struct ArrowSchema *out)
@@ -169,13 +172,17 @@ static void put_null(struct ArrowArray *array, const struct ArrowSchema *field, 
     array->null_count++;
 }
 
-static void put_value(struct ArrowArray *array, const struct ArrowSchema *field, const lk_type *type, int64_t row)
+static void put_value(
+    struct ArrowArray *array, const struct ArrowSchema *field, const lk_type *type, int64_t row)
 {
     struct ArrowDecimal decimal;
     switch (type->layout) {
     case LK_LAYOUT_BYTES32:
-    case LK_LAYOUT_BYTES64: put_bytes(array, field, row, text_size(field, row)); return;
-    default: break;
+    case LK_LAYOUT_BYTES64:
+        put_bytes(array, field, row, text_size(field, row));
+        return;
+    default:
+        break;
     }
     if (type->id == LK_TYPE_FIXED_BINARY) {
         put_bytes(array, field, row, type->width);
@@ -253,8 +260,8 @@ void fixture_write(fixture_memory *store, int64_t rows, int64_t batches, bool nu
     lk_schema_release(&schema);
 }
 
-static void fill_source(const struct ArrowSchema *field, lk_file_reader *file, size_t *column, lk_arena *arena,
-    lk_field_source *out)
+static void fill_source(const struct ArrowSchema *field, lk_file_reader *file, size_t *column,
+    lk_arena *arena, lk_field_source *out)
 {
     *out = (lk_field_source){.field = field};
     if (strcmp(field->format, "+s") != 0) {

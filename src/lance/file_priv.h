@@ -17,7 +17,7 @@
 #include <stdatomic.h>
 
 enum {
-    LK_FILE_TAIL_BYTES = 64 * 1024,               /* read at open; a smaller file is kept whole */
+    LK_FILE_TAIL_BYTES = 64 * 1024, /* read at open; a smaller file is kept whole */
     LK_FILE_METADATA_BYTES_MAX = 256 * 1024 * 1024
 };
 
@@ -42,29 +42,31 @@ typedef struct lk_file_column_state {
 } lk_file_column_state;
 
 struct lk_file_reader {
-    atomic_uint      refs;
-    lk_store_reader *object;
-    lk_budget       *budget;
-    lk_arena         arena;
-    lk_bytes         key;
-    uint64_t         size, rows;
-    unsigned         major, minor;
-    uint8_t         *window; /* the bytes [window_start, size) */
-    uint64_t         window_start;
-    size_t           charged;
-    lk_bytes         schema;
-    size_t           column_count;
-    uint64_t         column_table;  /* position of (position, size) pairs: inside the window */
-    size_t           global_count;
-    uint64_t         global_table;
+    atomic_uint                      refs;
+    lk_store_reader                 *object;
+    lk_budget                       *budget;
+    lk_arena                         arena;
+    lk_bytes                         key;
+    uint64_t                         size, rows;
+    unsigned                         major, minor;
+    uint8_t                         *window; /* the bytes [window_start, size) */
+    uint64_t                         window_start;
+    size_t                           charged;
+    lk_bytes                         schema;
+    size_t                           column_count;
+    uint64_t                         column_table; /* position of (position, size) pairs: inside the window */
+    size_t                           global_count;
+    uint64_t                         global_table;
     _Atomic(lk_stats *)              stats;
     _Atomic(lk_file_column_state *) *columns;
 };
 
 /* Reads ranges of the file; those the window holds without I/O. A range outside is LK_E_CORRUPT_FILE. */
-LK_MUST_CHECK lk_rc lk_file_bytes(lk_file_reader *file, const lk_store_range *ranges, size_t count, lk_err *err);
+LK_MUST_CHECK lk_rc lk_file_bytes(
+    lk_file_reader *file, const lk_store_range *ranges, size_t count, lk_err *err);
 
-LK_MUST_CHECK lk_rc lk_file_column(lk_file_reader *file, size_t column, lk_file_column_state **out, lk_err *err);
+LK_MUST_CHECK lk_rc lk_file_column(
+    lk_file_reader *file, size_t column, lk_file_column_state **out, lk_err *err);
 
 /* The page made ready, read if it is not yet. */
 LK_MUST_CHECK lk_rc lk_file_page(lk_file_reader *file, lk_file_column_state *column, size_t index,
@@ -72,8 +74,8 @@ LK_MUST_CHECK lk_rc lk_file_page(lk_file_reader *file, lk_file_column_state *col
 
 void lk_page_free(lk_page *page);
 
-/* The zone statistics, read on first use; without any zone when the file has none that we can read. */
-const lk_stats *lk_file_stats(lk_file_reader *file);
+/* The zone statistics, read on first use; without any zone when the file has none that we can read. Borrowed. */
+lk_stats *lk_file_stats(lk_file_reader *file);
 
 /* -- decoding: rows of one page, ranges relative to it, appended to the column ----------------------- */
 typedef struct lk_page_rows {

@@ -57,7 +57,8 @@ lk_rc lk_file_bytes(lk_file_reader *file, const lk_store_range *ranges, size_t c
         return rc;
     }
     for (size_t range = 0; range < count; range++) {
-        memcpy(ranges[range].out, file->window + (ranges[range].offset - file->window_start), ranges[range].size);
+        memcpy(ranges[range].out, file->window + (ranges[range].offset - file->window_start),
+            ranges[range].size);
     }
     return LK_OK;
 }
@@ -113,8 +114,8 @@ static lk_rc check_version(const lk_file_reader *file, lk_err *err)
     if (known) {
         return LK_OK;
     }
-    lk_rc rc = lk_fail(err, LK_E_UNSUPPORTED_FORMAT, "%.*s: file version %u.%u", LK_FMT(file->key), file->major,
-        file->minor);
+    lk_rc rc = lk_fail(err, LK_E_UNSUPPORTED_FORMAT, "%.*s: file version %u.%u", LK_FMT(file->key),
+        file->major, file->minor);
     lk_detail(err, "Lance data files of version %s%u.%u", file->major == 0 ? "2.0, " : "", file->major,
         file->minor);
     return rc;
@@ -226,8 +227,8 @@ static lk_rc read_tail(lk_file_reader *file, uint64_t size_bytes, lk_err *err)
     return rc;
 }
 
-lk_rc lk_file_reader_open(lk_store *store, lk_bytes key, uint64_t size_bytes, lk_budget *budget,
-    lk_file_reader **out, lk_err *err)
+lk_rc lk_file_reader_open(
+    lk_store *store, lk_bytes key, uint64_t size_bytes, lk_budget *budget, lk_file_reader **out, lk_err *err)
 {
     lk_file_reader *file = calloc(1, sizeof *file);
     LK_ASSERT(file != NULL);
@@ -288,7 +289,7 @@ void lk_file_reader_unref(lk_file_reader *file)
     for (size_t column = 0; file->columns != NULL && column < file->column_count; column++) {
         free_column(file, atomic_load_explicit(&file->columns[column], memory_order_relaxed));
     }
-    lk_stats_free(atomic_load_explicit(&file->stats, memory_order_relaxed));
+    lk_stats_unref(atomic_load_explicit(&file->stats, memory_order_relaxed));
     discharge(file, file->charged);
     lk_store_reader_close(file->object);
     lk_arena_close(&file->arena);
@@ -297,12 +298,30 @@ void lk_file_reader_unref(lk_file_reader *file)
     free(file);
 }
 
-uint64_t lk_file_reader_rows(const lk_file_reader *file) { return file->rows; }
-unsigned lk_file_reader_major(const lk_file_reader *file) { return file->major; }
-unsigned lk_file_reader_minor(const lk_file_reader *file) { return file->minor; }
-size_t   lk_file_reader_column_count(const lk_file_reader *file) { return file->column_count; }
-lk_bytes lk_file_reader_key(const lk_file_reader *file) { return file->key; }
-lk_bytes lk_file_reader_schema_bytes(const lk_file_reader *file) { return file->schema; }
+uint64_t lk_file_reader_rows(const lk_file_reader *file)
+{
+    return file->rows;
+}
+unsigned lk_file_reader_major(const lk_file_reader *file)
+{
+    return file->major;
+}
+unsigned lk_file_reader_minor(const lk_file_reader *file)
+{
+    return file->minor;
+}
+size_t lk_file_reader_column_count(const lk_file_reader *file)
+{
+    return file->column_count;
+}
+lk_bytes lk_file_reader_key(const lk_file_reader *file)
+{
+    return file->key;
+}
+lk_bytes lk_file_reader_schema_bytes(const lk_file_reader *file)
+{
+    return file->schema;
+}
 
 size_t lk_file_reader_bytes(lk_file_reader *file)
 {
@@ -378,7 +397,8 @@ lk_rc lk_file_column(lk_file_reader *file, size_t index, lk_file_column_state **
 }
 
 /* -- pages ----------------------------------------------------------------------------------------- */
-static lk_rc load_page(lk_file_reader *file, const lk_page_meta *meta, lk_scratch *scratch, lk_page **out, lk_err *err)
+static lk_rc load_page(
+    lk_file_reader *file, const lk_page_meta *meta, lk_scratch *scratch, lk_page **out, lk_err *err)
 {
     lk_page *page = calloc(1, sizeof *page);
     LK_ASSERT(page != NULL);
@@ -439,7 +459,8 @@ static lk_stats *load_stats(lk_file_reader *file)
     lk_arena  arena = {0};
     lk_err    ignored = {0}; /* statistics that cannot be read are statistics that are not there */
     uint64_t  offset = 0, size = 0;
-    if (file->global_count < 2 || table_entry(file, file->global_table, 1, &offset, &size, &ignored) != LK_OK ||
+    if (file->global_count < 2 ||
+        table_entry(file, file->global_table, 1, &offset, &size, &ignored) != LK_OK ||
         size > LK_FILE_TAIL_BYTES * 64 || global_buffer(file, 1, &arena, &buffer, &ignored) != LK_OK ||
         lk_stats_parse(buffer, &stats, &ignored) != LK_OK) {
         stats = lk_stats_none();
@@ -448,7 +469,7 @@ static lk_stats *load_stats(lk_file_reader *file)
     return stats;
 }
 
-const lk_stats *lk_file_stats(lk_file_reader *file)
+lk_stats *lk_file_stats(lk_file_reader *file)
 {
     lk_stats *stats = atomic_load_explicit(&file->stats, memory_order_acquire);
     if (stats != NULL) {
@@ -459,6 +480,6 @@ const lk_stats *lk_file_stats(lk_file_reader *file)
             &file->stats, &theirs, mine, memory_order_acq_rel, memory_order_acquire)) {
         return mine;
     }
-    lk_stats_free(mine);
+    lk_stats_unref(mine);
     return theirs;
 }

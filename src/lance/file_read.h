@@ -27,8 +27,8 @@ typedef struct lk_file_reader lk_file_reader;
 
 /* Opens `key`. size_bytes: what the manifest says (0: unknown; a difference is LK_E_CORRUPT_FILE). The budget
  * (NULL: unlimited) is charged for what the file keeps and must outlive it. */
-LK_MUST_CHECK lk_rc lk_file_reader_open(lk_store *store, lk_bytes key, uint64_t size_bytes, lk_budget *budget,
-    lk_file_reader **out, lk_err *err);
+LK_MUST_CHECK lk_rc lk_file_reader_open(
+    lk_store *store, lk_bytes key, uint64_t size_bytes, lk_budget *budget, lk_file_reader **out, lk_err *err);
 lk_file_reader *lk_file_reader_ref(lk_file_reader *file);
 void            lk_file_reader_unref(lk_file_reader *file); /* accepts NULL */
 
@@ -49,8 +49,8 @@ typedef struct lk_row_range {
 typedef struct lk_field_source lk_field_source;
 struct lk_field_source {
     const struct ArrowSchema *field;
-    lk_file_reader           *file;   /* leaf: the file that holds it; NULL: in no file, all null */
-    size_t                    column; /* leaf: its column in that file */
+    lk_file_reader           *file;     /* leaf: the file that holds it; NULL: in no file, all null */
+    size_t                    column;   /* leaf: its column in that file */
     lk_field_source          *children; /* struct: one a child */
     size_t                    child_count;
 };
@@ -60,7 +60,7 @@ struct lk_field_source {
  * source->field's type. Reads only the chunks that hold them. Buffers are 64-byte aligned, come from the pool
  * and are charged to its budget until the array is released.
  */
-LK_MUST_CHECK lk_rc lk_file_decode(const lk_field_source *source, const lk_row_range *ranges, size_t range_count,
-    lk_buffer_pool *pool, struct ArrowArray *out, lk_err *err);
+LK_MUST_CHECK lk_rc lk_file_decode(const lk_field_source *source, const lk_row_range *ranges,
+    size_t range_count, lk_buffer_pool *pool, struct ArrowArray *out, lk_err *err);
 
 #endif

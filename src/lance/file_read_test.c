@@ -17,7 +17,8 @@ static bool view_null(const struct ArrowArrayView *view, int64_t row)
     return ArrowArrayViewIsNull(view, row) != 0;
 }
 
-static void same_value(const struct ArrowArrayView *a, const struct ArrowArrayView *b, int64_t row, int64_t other);
+static void same_value(
+    const struct ArrowArrayView *a, const struct ArrowArrayView *b, int64_t row, int64_t other);
 
 static void same_children(
     const struct ArrowArrayView *a, const struct ArrowArrayView *b, int64_t row, int64_t other, int64_t items)
@@ -34,7 +35,8 @@ static bool is_number(const struct ArrowArrayView *view)
     return view->storage_type >= NANOARROW_TYPE_BOOL && view->storage_type <= NANOARROW_TYPE_DOUBLE;
 }
 
-static void same_value(const struct ArrowArrayView *a, const struct ArrowArrayView *b, int64_t row, int64_t other)
+static void same_value(
+    const struct ArrowArrayView *a, const struct ArrowArrayView *b, int64_t row, int64_t other)
 {
     assert_int_equal(view_null(a, row), view_null(b, other));
     if (view_null(a, row)) {
@@ -50,10 +52,10 @@ static void same_value(const struct ArrowArrayView *a, const struct ArrowArrayVi
         double one = ArrowArrayViewGetDoubleUnsafe(a, row), two = ArrowArrayViewGetDoubleUnsafe(b, other);
         assert_true(one == two);
     } else {
-        struct ArrowBufferView one = ArrowArrayViewGetBytesUnsafe(a, row), two = ArrowArrayViewGetBytesUnsafe(b, other);
+        struct ArrowBufferView one = ArrowArrayViewGetBytesUnsafe(a, row),
+                               two = ArrowArrayViewGetBytesUnsafe(b, other);
         assert_int_equal(one.size_bytes, two.size_bytes);
-        assert_true(one.size_bytes == 0 ||
-                    memcmp(one.data.data, two.data.data, (size_t)one.size_bytes) == 0);
+        assert_true(one.size_bytes == 0 || memcmp(one.data.data, two.data.data, (size_t)one.size_bytes) == 0);
     }
 }
 
@@ -72,8 +74,8 @@ static void open_view(const struct ArrowArray *array, struct ArrowArrayView *vie
 }
 
 /* Rows [start, start + count) of expected are rows [at, ...) of actual. */
-static void same_rows(const struct ArrowArray *expected, int64_t start, const struct ArrowArray *actual, int64_t at,
-    int64_t count)
+static void same_rows(const struct ArrowArray *expected, int64_t start, const struct ArrowArray *actual,
+    int64_t at, int64_t count)
 {
     struct ArrowArrayView a, b;
     open_view(expected, &a);
@@ -227,10 +229,10 @@ static void another_size_than_the_manifest_says_is_damage(void **state)
 static void a_budget_that_is_too_small_refuses_and_is_given_back(void **state)
 {
     (void)state;
-    fixture_memory  store;
-    lk_budget       budget;
-    lk_err          err = {0};
-    lk_file_reader *file = NULL;
+    fixture_memory     store;
+    lk_budget          budget;
+    lk_err             err = {0};
+    lk_file_reader    *file = NULL;
     struct ArrowSchema schema;
     fixture_memory_init(&store);
     fixture_write(&store, 1000, 5, true);

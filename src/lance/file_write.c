@@ -10,8 +10,8 @@
 #include <stdlib.h>
 
 enum {
-    PAGE_BYTES = 8 * 1024 * 1024,     /* of a column, as the reference does */
-    PAGE_BYTES_MIN = 256 * 1024,      /* where many columns wait at once */
+    PAGE_BYTES = 8 * 1024 * 1024,       /* of a column, as the reference does */
+    PAGE_BYTES_MIN = 256 * 1024,        /* where many columns wait at once */
     BUFFERED_BYTES = 256 * 1024 * 1024, /* of all columns together */
     ALIGNMENT = 64,
     FILE_MAJOR = 2,
@@ -155,8 +155,14 @@ void lk_file_writer_abandon(lk_file_writer *self)
     }
 }
 
-uint64_t lk_file_writer_rows(const lk_file_writer *self) { return self->rows; }
-uint64_t lk_file_writer_bytes(const lk_file_writer *self) { return self->position; }
+uint64_t lk_file_writer_rows(const lk_file_writer *self)
+{
+    return self->rows;
+}
+uint64_t lk_file_writer_bytes(const lk_file_writer *self)
+{
+    return self->position;
+}
 
 /* -- bytes ----------------------------------------------------------------------------------------- */
 static lk_rc put(lk_file_writer *self, const void *data, size_t size, lk_err *err)
@@ -200,8 +206,11 @@ static lk_rc flush(lk_file_writer *self, column *of, lk_err *err)
         rc = put_aligned(self, lk_buf_view(&self->page.buffers[index]), &buffers[index].offset, err);
     }
     lk_pb_put_layout(&self->page.layout, &any);
-    *add_page(of) = (lk_page_meta){.rows = of->leaf.rows, .first_row = of->rows, .buffers = buffers,
-        .buffer_count = self->page.buffer_count, .encoding = lk_arena_copy(&self->arena, lk_buf_view(&any))};
+    *add_page(of) = (lk_page_meta){.rows = of->leaf.rows,
+        .first_row = of->rows,
+        .buffers = buffers,
+        .buffer_count = self->page.buffer_count,
+        .encoding = lk_arena_copy(&self->arena, lk_buf_view(&any))};
     lk_buf_deinit(&any);
     of->rows += of->leaf.rows;
     lk_leaf_clear(&of->leaf);
@@ -232,8 +241,8 @@ static lk_rc recharge(lk_file_writer *self, lk_err *err)
 /* -- rows ------------------------------------------------------------------------------------------ */
 typedef struct walk {
     lk_file_writer *writer;
-    size_t          next;    /* column */
-    int64_t         count;   /* rows */
+    size_t          next;                   /* column */
+    int64_t         count;                  /* rows */
     lk_leaf_parent  parents[LK_LAYERS_MAX]; /* outer to inner */
     size_t          depth;
 } walk;
@@ -306,8 +315,8 @@ lk_rc lk_file_writer_write(lk_file_writer *self, const struct ArrowArray *batch,
 
 /* -- the end --------------------------------------------------------------------------------------- */
 typedef struct tail {
-    lk_buf  table; /* (position, size) pairs */
-    lk_buf  bytes;
+    lk_buf   table; /* (position, size) pairs */
+    lk_buf   bytes;
     uint64_t start;
 } tail;
 
@@ -385,8 +394,10 @@ static void describe(const lk_file_writer *self, lk_arena *arena, lk_file_writte
     for (size_t index = 0; index < self->column_count; index++) {
         columns[index] = (lk_file_column){self->columns[index].field->id, (int32_t)index};
     }
-    *out = (lk_file_written){
-        .rows = self->rows, .size_bytes = self->position, .columns = columns, .column_count = self->column_count};
+    *out = (lk_file_written){.rows = self->rows,
+        .size_bytes = self->position,
+        .columns = columns,
+        .column_count = self->column_count};
 }
 
 lk_rc lk_file_writer_finish(lk_file_writer *self, lk_arena *arena, lk_file_written *out, lk_err *err)

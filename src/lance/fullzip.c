@@ -37,7 +37,8 @@ static lk_rc load_variable(lk_page *page, lk_err *err)
         return lk_fsst_read_table(values->symbol_table, page->fsst, err);
     }
     bool compressed = values->kind == LK_ENCODING_GENERAL && values->values->kind == LK_ENCODING_VARIABLE;
-    return compressed || values->kind == LK_ENCODING_VARIABLE ? LK_OK : unsupported("values of this encoding", err);
+    return compressed || values->kind == LK_ENCODING_VARIABLE ? LK_OK
+                                                              : unsupported("values of this encoding", err);
 }
 
 lk_rc lk_fullzip_load(lk_page *page, lk_err *err)
@@ -65,8 +66,9 @@ static size_t control_bytes(const lk_page_layout *layout)
 /* Completes a row with its level. */
 static lk_rc complete_row(const lk_page_rows *rows, uint16_t level, lk_err *err)
 {
-    return rows->page->layout.bits_def == 0 ? lk_column_valid(rows->column, 1, err)
-                                            : lk_column_validity(rows->column, &level, 1, &rows->thresholds, err);
+    return rows->page->layout.bits_def == 0
+               ? lk_column_valid(rows->column, 1, err)
+               : lk_column_validity(rows->column, &level, 1, &rows->thresholds, err);
 }
 
 static uint64_t little(const uint8_t *at, size_t width)
@@ -124,7 +126,8 @@ static bool plain(const lk_page_rows *rows, size_t stride)
            rows->column->row_bits == stride * 8;
 }
 
-static lk_rc append_plain(const lk_page_rows *rows, const uint8_t *bytes, uint64_t count, size_t stride, lk_err *err)
+static lk_rc append_plain(
+    const lk_page_rows *rows, const uint8_t *bytes, uint64_t count, size_t stride, lk_err *err)
 {
     lk_column *column = rows->column;
     memcpy(lk_column_next(column), bytes, count * stride);
@@ -137,7 +140,8 @@ static lk_rc append_plain(const lk_page_rows *rows, const uint8_t *bytes, uint64
     return lk_column_valid(column, count, err);
 }
 
-static lk_rc append_rows(const lk_page_rows *rows, const uint8_t *bytes, uint64_t count, size_t stride, lk_err *err)
+static lk_rc append_rows(
+    const lk_page_rows *rows, const uint8_t *bytes, uint64_t count, size_t stride, lk_err *err)
 {
     size_t control = control_bytes(&rows->page->layout);
     for (uint64_t row = 0; row < count; row++) {
@@ -239,9 +243,9 @@ static lk_rc append_value(const lk_page_rows *rows, lk_bytes value, lk_err *err)
 /* One entry: its control word, and its value unless that says null. */
 static lk_rc append_entry(const lk_page_rows *rows, lk_bytes entry, lk_err *err)
 {
-    size_t    control = control_bytes(&rows->page->layout), width = rows->page->layout.bits_per_offset / 8;
-    lk_bytes  value = {0};
-    uint16_t  level = 0;
+    size_t     control = control_bytes(&rows->page->layout), width = rows->page->layout.bits_per_offset / 8;
+    lk_bytes   value = {0};
+    uint16_t   level = 0;
     lk_column *column = rows->column;
     if (entry.size < control) {
         return damaged(rows->file, "a row is too short", err);
@@ -261,7 +265,8 @@ static lk_rc append_entry(const lk_page_rows *rows, lk_bytes entry, lk_err *err)
     if (rc != LK_OK) {
         return rc;
     }
-    memcpy(column->values.data + (column->rows + 1) * column->offset_bytes, &column->data_size, column->offset_bytes);
+    memcpy(column->values.data + (column->rows + 1) * column->offset_bytes, &column->data_size,
+        column->offset_bytes);
     return complete_row(rows, level, err);
 }
 
@@ -276,8 +281,9 @@ static lk_rc append_entries(
         if (next < before || next > last) {
             return damaged(rows->file, "row positions do not ascend", err);
         }
-        lk_bytes entry = {(const char *)rows->scratch->bytes.data + (before - first), (size_t)(next - before)};
-        lk_rc    rc = append_entry(rows, entry, err);
+        lk_bytes entry = {
+            (const char *)rows->scratch->bytes.data + (before - first), (size_t)(next - before)};
+        lk_rc rc = append_entry(rows, entry, err);
         if (rc != LK_OK) {
             return rc;
         }
@@ -299,7 +305,8 @@ static lk_rc variable_range(const lk_page_rows *rows, const lk_row_range *range,
     if (rc != LK_OK) {
         return rc;
     }
-    uint64_t first = little(scratch->levels.data, width), last = little(scratch->levels.data + range->count * width, width);
+    uint64_t first = little(scratch->levels.data, width),
+             last = little(scratch->levels.data + range->count * width, width);
     if (first > last || last > buffers[0].size) {
         return damaged(rows->file, "row positions lie outside of it", err);
     }

@@ -22,7 +22,7 @@ static lk_rc damaged(const lk_file_reader *file, const char *what, lk_err *err)
 static lk_rc check_buffers(lk_file_reader *file, const lk_page *page, lk_err *err)
 {
     const lk_page_layout *layout = &page->layout;
-    size_t needed = 2U + (layout->dictionary != NULL) + (layout->repetition_depth > 0);
+    size_t                needed = 2U + (layout->dictionary != NULL) + (layout->repetition_depth > 0);
     if (page->meta->buffer_count < needed) {
         return damaged(file, "too few buffers", err);
     }
@@ -101,8 +101,8 @@ static lk_rc load_dictionary(lk_file_reader *file, lk_page *page, lk_scratch *sc
     }
     if (rc == LK_OK) {
         lk_bytes block = {(const char *)scratch->bytes.data, (size_t)buffer->size};
-        rc = lk_dictionary_read(page->layout.dictionary, block, page->layout.num_dictionary_items, &page->arena,
-            scratch, &dictionary, err);
+        rc = lk_dictionary_read(page->layout.dictionary, block, page->layout.num_dictionary_items,
+            &page->arena, scratch, &dictionary, err);
     }
     return rc == LK_OK ? lk_dictionary_codec(dictionary, page->codec, &page->arena, &page->codec, err) : rc;
 }
@@ -187,7 +187,8 @@ static size_t plan_spans(cursor *self)
     for (size_t index = 0; index < self->span_count; index++) {
         span *one = &self->spans[index];
         one->at = bytes;
-        bytes += ((size_t)(page->chunk_starts[one->end] - page->chunk_starts[one->first]) * 8 + 63) & ~(size_t)63;
+        bytes +=
+            ((size_t)(page->chunk_starts[one->end] - page->chunk_starts[one->first]) * 8 + 63) & ~(size_t)63;
     }
     return bytes;
 }
@@ -250,7 +251,8 @@ static bool cut(lk_bytes *rest, size_t *at, size_t size, lk_bytes *out)
 }
 
 /* Takes a chunk apart; *def: its definition levels (empty without). */
-static bool parse_chunk(const lk_page_layout *layout, lk_bytes chunk, uint32_t values, lk_chunk *out, lk_bytes *def)
+static bool parse_chunk(
+    const lk_page_layout *layout, lk_bytes chunk, uint32_t values, lk_chunk *out, lk_bytes *def)
 {
     bool     has_def = layout->def != NULL;
     size_t   width = layout->large_chunk ? 4 : 2, at = 2U + 2U * has_def + width * layout->num_buffers;
@@ -282,8 +284,8 @@ static lk_rc read_levels(cursor *self, lk_bytes def, lk_err *err)
     uint32_t    values = self->view.parts.values;
     lk_rc       rc = lk_buffer_grow(scratch->pool, &scratch->levels, 0, ((size_t)values + 1024) * 2, err);
     if (rc == LK_OK) {
-        rc = lk_levels_read(self->rows->page->layout.def, def, values, (uint16_t *)(void *)scratch->levels.data,
-            scratch, err);
+        rc = lk_levels_read(self->rows->page->layout.def, def, values,
+            (uint16_t *)(void *)scratch->levels.data, scratch, err);
     }
     return rc;
 }

@@ -110,8 +110,7 @@ static lk_rc parse_fsst(
     return parse_inner(pb->has_values, pb->values, depth, arena, &out->values, err);
 }
 
-static lk_rc parse_rle(
-    const Lk__Pbf__Rle *pb, unsigned depth, lk_arena *arena, lk_encoding *out, lk_err *err)
+static lk_rc parse_rle(const Lk__Pbf__Rle *pb, unsigned depth, lk_arena *arena, lk_encoding *out, lk_err *err)
 {
     lk_rc rc = parse_inner(pb->has_values, pb->values, depth, arena, &out->values, err);
     if (rc == LK_OK) {
@@ -120,8 +119,8 @@ static lk_rc parse_rle(
     return rc;
 }
 
-static lk_rc parse_packing(const Lk__Pbf__OutOfLineBitpacking *pb, unsigned depth, lk_arena *arena,
-    lk_encoding *out, lk_err *err)
+static lk_rc parse_packing(
+    const Lk__Pbf__OutOfLineBitpacking *pb, unsigned depth, lk_arena *arena, lk_encoding *out, lk_err *err)
 {
     lk_rc rc = parse_word(pb->uncompressed_bits_per_value, &out->bits, err);
     if (rc == LK_OK) {
@@ -144,14 +143,14 @@ static lk_rc parse_leaf(const pb_encoding *pb, lk_encoding *out, lk_err *err)
     if (pb->inline_bitpacking != NULL) {
         out->kind = LK_ENCODING_INLINE_BITPACKING;
         return pb->inline_bitpacking->values != NULL
-            ? unsupported("inline bit packing with compressed values", err)
-            : parse_word(pb->inline_bitpacking->uncompressed_bits_per_value, &out->bits, err);
+                   ? unsupported("inline bit packing with compressed values", err)
+                   : parse_word(pb->inline_bitpacking->uncompressed_bits_per_value, &out->bits, err);
     }
-    return unsupported(pb->constant != NULL         ? "constant inside a page"
-            : pb->has_dictionary                    ? "dictionary inside an encoding"
-            : pb->packed_struct != NULL             ? "packed struct"
-            : pb->has_variable_packed_struct        ? "variable packed struct"
-                                                    : "of an unknown kind",
+    return unsupported(pb->constant != NULL             ? "constant inside a page"
+                       : pb->has_dictionary             ? "dictionary inside an encoding"
+                       : pb->packed_struct != NULL      ? "packed struct"
+                       : pb->has_variable_packed_struct ? "variable packed struct"
+                                                        : "of an unknown kind",
         err);
 }
 
@@ -162,7 +161,8 @@ static lk_rc parse_kind(const pb_encoding *pb, unsigned depth, lk_arena *arena, 
         if (pb->variable->values != NULL) {
             return unsupported("variable with compressed values", err);
         }
-        return parse_inner(pb->variable->has_offsets, pb->variable->offsets, depth, arena, &out->lengths, err);
+        return parse_inner(
+            pb->variable->has_offsets, pb->variable->offsets, depth, arena, &out->lengths, err);
     }
     if (pb->out_of_line_bitpacking != NULL) {
         out->kind = LK_ENCODING_OUT_OF_LINE_BITPACKING;
@@ -178,8 +178,8 @@ static lk_rc parse_kind(const pb_encoding *pb, unsigned depth, lk_arena *arena, 
     }
     if (pb->byte_stream_split != NULL) {
         out->kind = LK_ENCODING_BYTE_STREAM_SPLIT;
-        return parse_inner(
-            pb->byte_stream_split->has_values, pb->byte_stream_split->values, depth, arena, &out->values, err);
+        return parse_inner(pb->byte_stream_split->has_values, pb->byte_stream_split->values, depth, arena,
+            &out->values, err);
     }
     if (pb->general != NULL) {
         out->kind = LK_ENCODING_GENERAL;
@@ -207,8 +207,8 @@ static lk_rc parse_encoding(
     return parse_kind(pb, depth, arena, encoding, err);
 }
 
-static lk_rc parse_optional(bool present, ProtobufCBinaryData message, lk_arena *arena, const lk_encoding **out,
-    lk_err *err)
+static lk_rc parse_optional(
+    bool present, ProtobufCBinaryData message, lk_arena *arena, const lk_encoding **out, lk_err *err)
 {
     return present ? parse_encoding(view(message), 0, arena, out, err) : LK_OK;
 }
@@ -258,7 +258,8 @@ static lk_rc parse_miniblock(
     return rc;
 }
 
-static lk_rc parse_fullzip(const Lk__Pbf__FullZipLayout *pb, lk_arena *arena, lk_page_layout *out, lk_err *err)
+static lk_rc parse_fullzip(
+    const Lk__Pbf__FullZipLayout *pb, lk_arena *arena, lk_page_layout *out, lk_err *err)
 {
     out->kind = LK_PAGE_FULLZIP;
     out->bits_rep = pb->bits_rep;
@@ -277,7 +278,8 @@ static lk_rc parse_fullzip(const Lk__Pbf__FullZipLayout *pb, lk_arena *arena, lk
     return rc == LK_OK ? parse_encoding(view(pb->value_compression), 0, arena, &out->values, err) : rc;
 }
 
-static lk_rc parse_constant(const Lk__Pbf__ConstantLayout *pb, lk_arena *arena, lk_page_layout *out, lk_err *err)
+static lk_rc parse_constant(
+    const Lk__Pbf__ConstantLayout *pb, lk_arena *arena, lk_page_layout *out, lk_err *err)
 {
     out->kind = LK_PAGE_CONSTANT;
     out->has_inline_value = pb->has_inline_value;
@@ -288,7 +290,8 @@ static lk_rc parse_constant(const Lk__Pbf__ConstantLayout *pb, lk_arena *arena, 
     if (rc == LK_OK) {
         rc = parse_optional(pb->has_rep_compression, pb->rep_compression, arena, &out->rep, err);
     }
-    return rc == LK_OK ? parse_optional(pb->has_def_compression, pb->def_compression, arena, &out->def, err) : rc;
+    return rc == LK_OK ? parse_optional(pb->has_def_compression, pb->def_compression, arena, &out->def, err)
+                       : rc;
 }
 
 lk_rc lk_pb_page_layout(lk_bytes any, lk_arena *arena, lk_page_layout *out, lk_err *err)
@@ -322,8 +325,8 @@ lk_rc lk_pb_page_layout(lk_bytes any, lk_arena *arena, lk_page_layout *out, lk_e
 static lk_rc parse_page(const Lk__Pbf__Page *pb, lk_arena *arena, lk_page_meta *out, lk_err *err)
 {
     if (pb->n_buffer_offsets != pb->n_buffer_sizes || pb->n_buffer_offsets > LK_PAGE_BUFFERS_MAX) {
-        return lk_fail(err, LK_E_CORRUPT_FILE, "a page of %zu buffer offsets and %zu sizes", pb->n_buffer_offsets,
-            pb->n_buffer_sizes);
+        return lk_fail(err, LK_E_CORRUPT_FILE, "a page of %zu buffer offsets and %zu sizes",
+            pb->n_buffer_offsets, pb->n_buffer_sizes);
     }
     if (pb->encoding == NULL || pb->encoding->direct == NULL || !pb->encoding->direct->has_encoding) {
         return unsupported("stored apart from its page", err);
@@ -423,9 +426,9 @@ static ProtobufCBinaryData pack_packing(pb_encoding *outer, const lk_encoding *e
 /* The kinds that this build writes. */
 static ProtobufCBinaryData pack_encoding(const lk_encoding *encoding, lk_arena *arena)
 {
-    pb_encoding                outer = LK__PBF__COMPRESSIVE_ENCODING__INIT;
-    Lk__Pbf__Flat              flat = LK__PBF__FLAT__INIT;
-    Lk__Pbf__InlineBitpacking  packing = LK__PBF__INLINE_BITPACKING__INIT;
+    pb_encoding               outer = LK__PBF__COMPRESSIVE_ENCODING__INIT;
+    Lk__Pbf__Flat             flat = LK__PBF__FLAT__INIT;
+    Lk__Pbf__InlineBitpacking packing = LK__PBF__INLINE_BITPACKING__INIT;
     if (encoding->kind == LK_ENCODING_VARIABLE) {
         return pack_variable(&outer, encoding, arena);
     }

@@ -16,8 +16,8 @@ LK_MUST_CHECK lk_rc lk_pb_column_meta(lk_bytes message, lk_arena *arena, lk_colu
 LK_MUST_CHECK lk_rc lk_pb_page_layout(lk_bytes any, lk_arena *arena, lk_page_layout *out, lk_err *err);
 
 /* A FileDescriptor: the schema message inside it (borrowed) and the row count. */
-LK_MUST_CHECK lk_rc lk_pb_descriptor(lk_bytes message, lk_arena *arena, lk_bytes *schema, uint64_t *rows,
-    lk_err *err);
+LK_MUST_CHECK lk_rc lk_pb_descriptor(
+    lk_bytes message, lk_arena *arena, lk_bytes *schema, uint64_t *rows, lk_err *err);
 
 /* Appends the Any of a page layout. */
 void lk_pb_put_layout(const lk_page_layout *layout, lk_buf *out);

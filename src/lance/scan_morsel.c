@@ -17,8 +17,8 @@ typedef struct morsel {
     const lk_row_range *ranges; /* as planned */
     lk_arena            arena;
     uint64_t            rows, kept;
-    uint8_t            *selection; /* one byte a row; NULL: all rows are kept */
-    struct ArrowArray  *tested;    /* the predicate's columns, decoded over all rows */
+    uint8_t            *selection;   /* one byte a row; NULL: all rows are kept */
+    struct ArrowArray  *tested;      /* the predicate's columns, decoded over all rows */
     const lk_row_range *kept_ranges; /* what the other columns decode */
     size_t              kept_count;
     bool                exact; /* kept_ranges hold survivors only */
@@ -50,7 +50,8 @@ static lk_rc decode_tested(morsel *self, struct ArrowArray *batch, lk_err *err)
     lk_column_node(batch, self->rows, 0, &(lk_buffer){0}, 1, scan->tested_count);
     lk_rc rc = LK_OK;
     for (size_t index = 0; rc == LK_OK && index < scan->tested_count; index++) {
-        rc = decode(self, scan->tested[index], self->ranges, self->plan->range_count, batch->children[index], err);
+        rc = decode(
+            self, scan->tested[index], self->ranges, self->plan->range_count, batch->children[index], err);
     }
     return rc;
 }
@@ -165,7 +166,8 @@ static void choose_ranges(morsel *self)
 }
 
 /* -- output ---------------------------------------------------------------------------------------- */
-static lk_rc filter(const morsel *self, size_t column, struct ArrowArray *decoded, struct ArrowArray *out, lk_err *err)
+static lk_rc filter(
+    const morsel *self, size_t column, struct ArrowArray *decoded, struct ArrowArray *out, lk_err *err)
 {
     const struct ArrowSchema *field = lk_dataset_schema(self->scan->dataset)->children[column];
     if (self->kept == self->rows) {
@@ -244,9 +246,12 @@ lk_rc lk_morsel_run(lk_morsel_scan *scan, size_t index, struct ArrowArray *out, 
 {
     const lk_morsel  *plan = &scan->morsels[index];
     struct ArrowArray batch = {0};
-    morsel self = {.scan = scan, .plan = plan, .fragment = &scan->dataset->manifest->fragments[plan->fragment],
-        .ranges = scan->ranges + plan->first_range, .rows = plan->rows};
-    lk_rc rc = lk_cancel_check(scan->cancel, err);
+    morsel            self = {.scan = scan,
+                   .plan = plan,
+                   .fragment = &scan->dataset->manifest->fragments[plan->fragment],
+                   .ranges = scan->ranges + plan->first_range,
+                   .rows = plan->rows};
+    lk_rc             rc = lk_cancel_check(scan->cancel, err);
     if (rc == LK_OK) {
         rc = select_rows(&self, err);
     }
@@ -254,7 +259,8 @@ lk_rc lk_morsel_run(lk_morsel_scan *scan, size_t index, struct ArrowArray *out, 
         rc = output(&self, &batch, err);
     }
     if (rc == LK_OK && scan->predicate == NULL) {
-        (void)atomic_fetch_add_explicit(&scan->rows_decoded, scan->no_columns ? 0 : self.rows, memory_order_relaxed);
+        (void)atomic_fetch_add_explicit(
+            &scan->rows_decoded, scan->no_columns ? 0 : self.rows, memory_order_relaxed);
     }
     if (rc == LK_OK) {
         *out = batch;
@@ -275,7 +281,8 @@ static void truncate_array(struct ArrowArray *array, int64_t rows)
 {
     bool nested = array->n_buffers == 1 && array->n_children > 0;
     for (int64_t child = 0; nested && child < array->n_children; child++) {
-        if (array->children[child]->length == array->length) { /* a struct's; a fixed-size list's may stay long */
+        if (array->children[child]->length ==
+            array->length) { /* a struct's; a fixed-size list's may stay long */
             truncate_array(array->children[child], rows);
         }
     }
@@ -305,7 +312,8 @@ lk_rc lk_morsel_scan_next(
     lk_morsel_scan *scan, struct ArrowArray *out, size_t *morsel_number, bool *done, lk_err *err)
 {
     *done = atomic_load_explicit(&scan->left, memory_order_relaxed) == 0;
-    size_t index = *done ? scan->morsel_count : atomic_fetch_add_explicit(&scan->next, 1, memory_order_relaxed);
+    size_t index =
+        *done ? scan->morsel_count : atomic_fetch_add_explicit(&scan->next, 1, memory_order_relaxed);
     if (index >= scan->morsel_count) {
         *done = true;
         return LK_OK;

@@ -28,8 +28,8 @@ static lk_rc check_columns(const lk_dataset *dataset, const lk_scan_options *opt
     int64_t columns = lk_dataset_schema(dataset)->n_children;
     for (size_t index = 0; options->columns != NULL && index < options->column_count; index++) {
         if (options->columns[index] >= (size_t)columns) {
-            return lk_fail(err, LK_E_INVALID_REQUEST, "column %zu of %lld", options->columns[index],
-                (long long)columns);
+            return lk_fail(
+                err, LK_E_INVALID_REQUEST, "column %zu of %lld", options->columns[index], (long long)columns);
         }
     }
     bool stable = (dataset->manifest->reader_flags & LK_FLAG_STABLE_ROW_IDS) != 0;
@@ -75,19 +75,25 @@ static lk_rc make_schema(lk_morsel_scan *scan, lk_err *err)
         }
     }
     return scan->with_row_id
-        ? lk_column_parse(LK_LITERAL("_rowid:uint64"), scan->schema.children[scan->column_count], err)
-        : LK_OK;
+               ? lk_column_parse(LK_LITERAL("_rowid:uint64"), scan->schema.children[scan->column_count], err)
+               : LK_OK;
 }
 
 /* -- zones ----------------------------------------------------------------------------------------- */
+typedef struct tested_field {
+    bool            leaf;   /* nothing is known of others */
+    lk_stats       *stats;  /* NULL: in no file, all null */
+    size_t          column; /* in its file */
+    lk_column_stats known;  /* what the last question answered */
+} tested_field;
+
 typedef struct zones {
-    lk_field_source *sources; /* of the tested fields */
-    const size_t    *tested;
-    size_t           tested_count;
-    uint32_t         zone_rows;
-    size_t           zone;
-    uint64_t         rows;     /* in the zone */
-    lk_column_stats *known;    /* one a tested field: what the last question answered */
+    tested_field *fields; /* one for each of tested */
+    const size_t *tested;
+    size_t        tested_count;
+    uint32_t      zone_rows;
+    size_t        zone;
+    uint64_t      rows; /* in the zone */
 } zones;
 
 static const lk_column_stats *zone_stats(size_t column, void *context)
@@ -100,30 +106,26 @@ static const lk_column_stats *zone_stats(size_t column, void *context)
     if (index == self->tested_count) {
         return NULL;
     }
-    const lk_field_source *source = &self->sources[index];
-    lk_column_stats       *known = &self->known[index];
-    if (source->child_count > 0) {
+    tested_field *field = &self->fields[index];
+    if (!field->leaf) {
         return NULL;
     }
-    if (source->file == NULL) { /* in no file: all null */
-        *known = (lk_column_stats){.null_count = self->rows, .row_count = self->rows};
-        return known;
+    if (field->stats == NULL) {
+        field->known = (lk_column_stats){.null_count = self->rows, .row_count = self->rows};
+        return &field->known;
     }
-    const lk_stats *stats = lk_file_stats(source->file);
-    bool            same_grid = lk_stats_zone_rows(stats) == self->zone_rows;
-    return same_grid && lk_stats_zone(stats, source->column, self->zone, known) ? known : NULL;
+    bool same_grid = lk_stats_zone_rows(field->stats) == self->zone_rows;
+    return same_grid && lk_stats_zone(field->stats, field->column, self->zone, &field->known) ? &field->known
+                                                                                              : NULL;
 }
 
 /* The zone grid of the first tested column that has one; 0: none has. */
 static uint32_t zone_grid(const zones *self)
 {
     for (size_t index = 0; index < self->tested_count; index++) {
-        const lk_field_source *source = &self->sources[index];
-        if (source->file != NULL && source->child_count == 0) {
-            const lk_stats *stats = lk_file_stats(source->file);
-            if (lk_stats_zone_count(stats) > 0) {
-                return lk_stats_zone_rows(stats);
-            }
+        const lk_stats *stats = self->fields[index].stats;
+        if (stats != NULL && lk_stats_zone_count(stats) > 0) {
+            return lk_stats_zone_rows(stats);
         }
     }
     return 0;
@@ -212,20 +214,23 @@ static lk_rc plan_filtered(planner *self, size_t index, uint64_t target, lk_err 
     lk_morsel_scan        *scan = self->scan;
     const lk_lance_schema *schema = scan->dataset->manifest->schema;
     lk_arena               arena = {0};
-    zones zone = {.tested = scan->tested, .tested_count = scan->tested_count};
-    zone.sources = lk_arena_take(&arena, (scan->tested_count + 1) * sizeof *zone.sources);
-    zone.known = lk_arena_take(&arena, (scan->tested_count + 1) * sizeof *zone.known);
+    zones                  zone = {.tested = scan->tested, .tested_count = scan->tested_count};
+    zone.fields = lk_arena_take(&arena, (scan->tested_count + 1) * sizeof *zone.fields);
     lk_rc rc = LK_OK;
     for (size_t tested = 0; rc == LK_OK && tested < scan->tested_count; tested++) {
-        rc = lk_dataset_source(
-            scan->dataset, index, schema->top[scan->tested[tested]], &arena, &zone.sources[tested], err);
+        tested_field *field = &zone.fields[tested];
+        size_t        top = schema->top[scan->tested[tested]];
+        field->leaf = schema->fields[top].leaf;
+        if (field->leaf) {
+            rc = lk_dataset_stats(scan->dataset, index, top, &field->stats, &field->column, err);
+        }
     }
     if (rc == LK_OK) {
         zone.zone_rows = zone_grid(&zone);
         rc = plan_zones(self, index, &zone, target);
     }
     for (size_t tested = 0; tested < scan->tested_count; tested++) {
-        lk_dataset_source_close(&zone.sources[tested]);
+        lk_stats_unref(zone.fields[tested].stats);
     }
     lk_arena_close(&arena);
     return rc;
@@ -296,8 +301,14 @@ lk_rc lk_dataset_morsel_scan(
     return LK_OK;
 }
 
-size_t lk_morsel_scan_count(const lk_morsel_scan *scan) { return scan->morsel_count; }
-const struct ArrowSchema *lk_morsel_scan_schema(const lk_morsel_scan *scan) { return &scan->schema; }
+size_t lk_morsel_scan_count(const lk_morsel_scan *scan)
+{
+    return scan->morsel_count;
+}
+const struct ArrowSchema *lk_morsel_scan_schema(const lk_morsel_scan *scan)
+{
+    return &scan->schema;
+}
 
 void lk_morsel_scan_stats(const lk_morsel_scan *scan, lk_scan_stats *out)
 {

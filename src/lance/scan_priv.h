@@ -11,31 +11,31 @@
 
 /* Rows that are read, filtered and delivered together: neighbouring ranges of one fragment. */
 typedef struct lk_morsel {
-    size_t fragment;
-    size_t first_range, range_count; /* in lk_morsel_scan.ranges */
+    size_t   fragment;
+    size_t   first_range, range_count; /* in lk_morsel_scan.ranges */
     uint64_t rows;
 } lk_morsel;
 
 struct lk_morsel_scan {
-    lk_dataset        *dataset;
-    lk_arena           arena;
-    struct ArrowSchema schema;      /* of the batches */
-    const size_t      *columns;     /* top-level fields that are returned */
-    size_t             column_count;
-    bool               with_row_id, no_columns;
+    lk_dataset         *dataset;
+    lk_arena            arena;
+    struct ArrowSchema  schema;  /* of the batches */
+    const size_t       *columns; /* top-level fields that are returned */
+    size_t              column_count;
+    bool                with_row_id, no_columns;
     const lk_predicate *predicate;
-    size_t            *tested;      /* fields that the predicate reads, ascending */
-    size_t             tested_count;
-    lk_cancel         *cancel;
-    lk_buffer_pool    *pool;
-    lk_morsel         *morsels;
-    size_t             morsel_count;
-    lk_row_range      *ranges;
-    size_t             range_count;
-    lk_scan_stats      stats;       /* but for rows_decoded */
-    atomic_size_t      next;        /* the first morsel nobody took */
-    _Atomic uint64_t   left;        /* rows that the limit still allows */
-    _Atomic uint64_t   rows_decoded;
+    size_t             *tested; /* fields that the predicate reads, ascending */
+    size_t              tested_count;
+    lk_cancel          *cancel;
+    lk_buffer_pool     *pool;
+    lk_morsel          *morsels;
+    size_t              morsel_count;
+    lk_row_range       *ranges;
+    size_t              range_count;
+    lk_scan_stats       stats; /* but for rows_decoded */
+    atomic_size_t       next;  /* the first morsel nobody took */
+    _Atomic uint64_t    left;  /* rows that the limit still allows */
+    _Atomic uint64_t    rows_decoded;
 };
 
 /* Decodes morsel `index`. *out: a batch, maybe of length 0. */

@@ -35,13 +35,15 @@ static void open_table(table *self, size_t threads, size_t budget_bytes)
     self->store = fixture_scratch_open(&self->scratch);
     self->env = fixture_env(self->store);
     fixture_schema(&schema);
-    assert_int_equal(lk_dataset_create(&self->env, lk_direct_committer(), &schema, NULL, &empty, &err), LK_OK);
+    assert_int_equal(
+        lk_dataset_create(&self->env, lk_direct_committer(), &schema, NULL, &empty, &err), LK_OK);
     lk_budget_init(&self->budget, "scan", budget_bytes, NULL);
     self->pool = NULL;
     if (threads > 0) {
         assert_int_equal(lk_pool_open(&self->pool, "scan", threads, 16, &err), LK_OK);
     }
-    assert_int_equal(lk_dataset_append(empty, lk_direct_committer(), rows, &write, &self->dataset, &err), LK_OK);
+    assert_int_equal(
+        lk_dataset_append(empty, lk_direct_committer(), rows, &write, &self->dataset, &err), LK_OK);
     uint64_t version = lk_dataset_version(self->dataset);
     lk_dataset_unref(self->dataset); /* opened anew, with a pool and a budget */
     lk_dataset_unref(empty);
@@ -82,7 +84,8 @@ static void check_name(const struct ArrowArray *batch, int64_t column, int64_t r
 }
 
 /* Every row of the scan, in order: id = step * i for i = 0 .. expected - 1, and its name behind it. */
-static void check_scan(table *self, const lk_scan_options *options, uint64_t first, uint64_t step, uint64_t expected)
+static void check_scan(
+    table *self, const lk_scan_options *options, uint64_t first, uint64_t step, uint64_t expected)
 {
     lk_batches *rows = NULL;
     lk_err      err = {0};
@@ -147,7 +150,8 @@ static void a_filter_keeps_exactly_its_rows_and_prunes_the_rest(void **state)
         options.predicate = &less;
         check_scan(&self, &options, 0, 1, (uint64_t)id);
     }
-    const lk_value     value = {.kind = LK_VALUE_I64, .as.i64 = 30000}, above = {.kind = LK_VALUE_I64, .as.i64 = ROWS};
+    const lk_value value = {.kind = LK_VALUE_I64, .as.i64 = 30000},
+                   above = {.kind = LK_VALUE_I64, .as.i64 = ROWS};
     const lk_predicate equal = compare(LK_EQ, &value), none = compare(LK_EQ, &above);
     options.predicate = &equal;
     assert_int_equal(lk_dataset_morsel_scan(self.dataset, &options, &morsels, &err), LK_OK);
@@ -187,10 +191,11 @@ static void projection_orders_columns_and_row_ids_are_addresses(void **state)
     (void)state;
     table           self;
     const size_t    columns[] = {1, 0};
-    lk_scan_options options = {.limit = UINT64_MAX, .columns = columns, .column_count = 2, .with_row_id = true};
-    lk_batches     *rows = NULL;
-    lk_err          err = {0};
-    uint64_t        seen = 0;
+    lk_scan_options options = {
+        .limit = UINT64_MAX, .columns = columns, .column_count = 2, .with_row_id = true};
+    lk_batches *rows = NULL;
+    lk_err      err = {0};
+    uint64_t    seen = 0;
     open_table(&self, 1, SIZE_MAX);
     assert_int_equal(lk_dataset_scan(self.dataset, &options, &rows, &err), LK_OK);
     assert_int_equal(rows->schema.n_children, 3);
@@ -289,7 +294,8 @@ static void a_cancelled_scan_stops(void **state)
     lk_array_release(&batch);
     cancel.set = true;
     lk_rc rc = LK_OK;
-    for (unsigned ahead = 0; rc == LK_OK && ahead < 20; ahead++) { /* what was decoded already may still come */
+    for (unsigned ahead = 0; rc == LK_OK && ahead < 20;
+         ahead++) { /* what was decoded already may still come */
         rc = lk_batches_next(rows, &batch, &err);
         lk_array_release(&batch);
     }

@@ -8,14 +8,17 @@
  */
 #include "lance/stats_priv.h"
 
+#include <stdatomic.h>
 #include <stdlib.h>
 
 struct lk_stats {
-    uint8_t *bytes; /* the buffer, kept as it was read */
-    uint32_t zone_rows;
-    uint64_t rows;
-    size_t   zone_count, column_count;
-    size_t   columns[]; /* where each column's kind byte is */
+    atomic_uint refs;
+    uint8_t    *bytes; /* the buffer, kept as it was read */
+    size_t      size;
+    uint32_t    zone_rows;
+    uint64_t    rows;
+    size_t      zone_count, column_count;
+    size_t      columns[]; /* where each column's kind byte is */
 };
 
 static lk_rc damaged(lk_err *err)
@@ -27,29 +30,52 @@ lk_stats *lk_stats_none(void)
 {
     lk_stats *stats = calloc(1, sizeof *stats);
     LK_ASSERT(stats != NULL);
+    atomic_init(&stats->refs, 1);
     return stats;
 }
 
-void lk_stats_free(lk_stats *stats)
+lk_stats *lk_stats_ref(lk_stats *stats)
 {
-    if (stats != NULL) {
+    (void)atomic_fetch_add_explicit(&stats->refs, 1, memory_order_relaxed);
+    return stats;
+}
+
+void lk_stats_unref(lk_stats *stats)
+{
+    if (stats != NULL && atomic_fetch_sub_explicit(&stats->refs, 1, memory_order_acq_rel) == 1) {
         free(stats->bytes);
         free(stats);
     }
 }
 
-uint32_t lk_stats_zone_rows(const lk_stats *stats) { return stats->zone_rows; }
-size_t   lk_stats_zone_count(const lk_stats *stats) { return stats->zone_count; }
+size_t lk_stats_bytes(const lk_stats *stats)
+{
+    return sizeof *stats + stats->column_count * sizeof stats->columns[0] + stats->size;
+}
+
+uint32_t lk_stats_zone_rows(const lk_stats *stats)
+{
+    return stats->zone_rows;
+}
+size_t lk_stats_zone_count(const lk_stats *stats)
+{
+    return stats->zone_count;
+}
 
 static bool width_fits(uint8_t kind, uint8_t width)
 {
     switch (kind) {
     case LK_STATS_I64:
-    case LK_STATS_U64: return width == 1 || width == 2 || width == 4 || width == 8;
-    case LK_STATS_F64: return width == 2 || width == 4 || width == 8;
-    case LK_STATS_TEXT: return width == 0;
-    case LK_STATS_DECIMAL: return width == 16;
-    default: return false;
+    case LK_STATS_U64:
+        return width == 1 || width == 2 || width == 4 || width == 8;
+    case LK_STATS_F64:
+        return width == 2 || width == 4 || width == 8;
+    case LK_STATS_TEXT:
+        return width == 0;
+    case LK_STATS_DECIMAL:
+        return width == 16;
+    default:
+        return false;
     }
 }
 
@@ -67,7 +93,8 @@ static bool find_columns(lk_stats *stats, lk_bytes buffer)
         if (kind == LK_STATS_NONE) {
             continue;
         }
-        if (!width_fits(kind, width) || (buffer.size - at) / lk_stats_record_bytes(width) < stats->zone_count) {
+        if (!width_fits(kind, width) ||
+            (buffer.size - at) / lk_stats_record_bytes(width) < stats->zone_count) {
             return false;
         }
         at += lk_stats_record_bytes(width) * stats->zone_count;
@@ -83,11 +110,13 @@ lk_rc lk_stats_parse(lk_bytes buffer, lk_stats **out, lk_err *err)
     }
     uint32_t zone_rows = lk_load_u32(buffer.data + 12), columns = lk_load_u32(buffer.data + 24);
     uint64_t rows = lk_load_u64(buffer.data + 16);
-    if (zone_rows == 0 || zone_rows > UINT16_MAX || rows > UINT64_MAX - zone_rows || columns > buffer.size / 2) {
+    if (zone_rows == 0 || zone_rows > UINT16_MAX || rows > UINT64_MAX - zone_rows ||
+        columns > buffer.size / 2) {
         return damaged(err);
     }
     lk_stats *stats = calloc(1, sizeof *stats + columns * sizeof stats->columns[0]);
     LK_ASSERT(stats != NULL);
+    atomic_init(&stats->refs, 1);
     stats->zone_rows = zone_rows;
     stats->rows = rows;
     stats->zone_count = (size_t)((rows + zone_rows - 1) / zone_rows);
@@ -99,6 +128,7 @@ lk_rc lk_stats_parse(lk_bytes buffer, lk_stats **out, lk_err *err)
     stats->bytes = malloc(buffer.size);
     LK_ASSERT(stats->bytes != NULL);
     memcpy(stats->bytes, buffer.data, buffer.size);
+    stats->size = buffer.size;
     *out = stats;
     return LK_OK;
 }
@@ -146,7 +176,8 @@ static lk_value value_at(uint8_t kind, uint8_t width, const uint8_t *at)
         break;
     case LK_STATS_TEXT:
         value.kind = LK_VALUE_BYTES;
-        value.as.bytes = (lk_bytes){(const char *)at + 1, at[0] < LK_STATS_TEXT_BYTES ? at[0] : LK_STATS_TEXT_BYTES};
+        value.as.bytes =
+            (lk_bytes){(const char *)at + 1, at[0] < LK_STATS_TEXT_BYTES ? at[0] : LK_STATS_TEXT_BYTES};
         break;
     default:
         value.kind = LK_VALUE_DECIMAL128;
@@ -170,8 +201,10 @@ bool lk_stats_zone(const lk_stats *stats, size_t column, size_t zone, lk_column_
     at += 2 + lk_stats_record_bytes(width) * zone;
     uint64_t before = (uint64_t)zone * stats->zone_rows;
     size_t   bound = lk_stats_bound_bytes(width);
-    *out = (lk_column_stats){.has_min = (at[0] & LK_STATS_HAS_MIN) != 0, .has_max = (at[0] & LK_STATS_HAS_MAX) != 0,
-        .has_nan = (at[0] & LK_STATS_HAS_NAN) != 0, .null_count = lk_load_u16(at + 1)};
+    *out = (lk_column_stats){.has_min = (at[0] & LK_STATS_HAS_MIN) != 0,
+        .has_max = (at[0] & LK_STATS_HAS_MAX) != 0,
+        .has_nan = (at[0] & LK_STATS_HAS_NAN) != 0,
+        .null_count = lk_load_u16(at + 1)};
     out->row_count = stats->rows - before < stats->zone_rows ? stats->rows - before : stats->zone_rows;
     out->min = value_at(kind, width, at + 3);
     out->max = value_at(kind, width, at + 3 + bound);

@@ -6,7 +6,7 @@
  *
  * Invariants: a bound is a bound (texts may be cut, the upper one then rounded up); NaN is never a bound and is
  * flagged; what is missing is unknown, never "no match". Foreign readers skip the buffer.
- * Threads: lk_stats is immutable; lk_stats_writer is confined.
+ * Threads: lk_stats is immutable and shared; lk_stats_writer is confined.
  */
 #include "arrow/predicate.h"
 #include "arrow/type.h"
@@ -21,8 +21,10 @@ typedef struct lk_stats lk_stats;
 
 /* Parses the buffer. Damaged or newer statistics are LK_E_CORRUPT_FILE: the caller goes on without. */
 LK_MUST_CHECK lk_rc lk_stats_parse(lk_bytes buffer, lk_stats **out, lk_err *err);
-lk_stats *lk_stats_none(void); /* without zones: nothing is known */
-void      lk_stats_free(lk_stats *stats); /* accepts NULL */
+lk_stats           *lk_stats_none(void); /* without zones: nothing is known */
+lk_stats           *lk_stats_ref(lk_stats *stats);
+void                lk_stats_unref(lk_stats *stats); /* accepts NULL */
+size_t              lk_stats_bytes(const lk_stats *stats);
 
 uint32_t lk_stats_zone_rows(const lk_stats *stats);
 size_t   lk_stats_zone_count(const lk_stats *stats);

@@ -21,7 +21,8 @@ static lk_type type_of(const char *format)
 }
 
 /* Statistics of one column of `rows` rows. */
-static lk_stats *stats_of(const char *format, const uint8_t *validity, const void *values, const char *bytes, uint64_t rows)
+static lk_stats *stats_of(
+    const char *format, const uint8_t *validity, const void *values, const char *bytes, uint64_t rows)
 {
     lk_buf           buffer = {0};
     lk_stats        *stats = NULL;

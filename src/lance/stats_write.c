@@ -84,8 +84,8 @@ void lk_stats_writer_column(lk_stats_writer *writer, size_t index, const lk_type
     self->kind = kind_of(type);
     self->type = *type;
     self->width = self->kind == LK_STATS_TEXT || self->kind == LK_STATS_NONE ? 0
-                : type->id == LK_TYPE_BOOL                                    ? 1
-                                                                              : (uint8_t)type->width;
+                  : type->id == LK_TYPE_BOOL                                 ? 1
+                                                                             : (uint8_t)type->width;
 }
 
 /* -- closing a zone -------------------------------------------------------------------------------- */
@@ -132,9 +132,11 @@ static void close_text(column *self)
 
 static void put_float(column *self, double value)
 {
-    float    single = (float)value;
-    uint16_t half = self->width == 2 ? lk_float16_of_float(single) : 0; /* exact: it was one */
-    const void *from = self->width == 2 ? (const void *)&half : self->width == 4 ? (const void *)&single : &value;
+    float       single = (float)value;
+    uint16_t    half = self->width == 2 ? lk_float16_of_float(single) : 0; /* exact: it was one */
+    const void *from = self->width == 2   ? (const void *)&half
+                       : self->width == 4 ? (const void *)&single
+                                          : &value;
     lk_buf_append(&self->records, from, self->width);
 }
 
@@ -205,25 +207,41 @@ EXTREMES(u16, uint16_t, u64)
 EXTREMES(u32, uint32_t, u64)
 EXTREMES(u64, uint64_t, u64)
 
-static void add_signed(zone *open, uint8_t width, const uint8_t *validity, const void *values, int64_t start,
-    uint64_t count)
+static void add_signed(
+    zone *open, uint8_t width, const uint8_t *validity, const void *values, int64_t start, uint64_t count)
 {
     switch (width) {
-    case 1: i8_add(open, validity, values, start, count, INT8_MIN, INT8_MAX); break;
-    case 2: i16_add(open, validity, values, start, count, INT16_MIN, INT16_MAX); break;
-    case 4: i32_add(open, validity, values, start, count, INT32_MIN, INT32_MAX); break;
-    default: i64_add(open, validity, values, start, count, INT64_MIN, INT64_MAX); break;
+    case 1:
+        i8_add(open, validity, values, start, count, INT8_MIN, INT8_MAX);
+        break;
+    case 2:
+        i16_add(open, validity, values, start, count, INT16_MIN, INT16_MAX);
+        break;
+    case 4:
+        i32_add(open, validity, values, start, count, INT32_MIN, INT32_MAX);
+        break;
+    default:
+        i64_add(open, validity, values, start, count, INT64_MIN, INT64_MAX);
+        break;
     }
 }
 
-static void add_unsigned(zone *open, uint8_t width, const uint8_t *validity, const void *values, int64_t start,
-    uint64_t count)
+static void add_unsigned(
+    zone *open, uint8_t width, const uint8_t *validity, const void *values, int64_t start, uint64_t count)
 {
     switch (width) {
-    case 1: u8_add(open, validity, values, start, count, 0, UINT8_MAX); break;
-    case 2: u16_add(open, validity, values, start, count, 0, UINT16_MAX); break;
-    case 4: u32_add(open, validity, values, start, count, 0, UINT32_MAX); break;
-    default: u64_add(open, validity, values, start, count, 0, UINT64_MAX); break;
+    case 1:
+        u8_add(open, validity, values, start, count, 0, UINT8_MAX);
+        break;
+    case 2:
+        u16_add(open, validity, values, start, count, 0, UINT16_MAX);
+        break;
+    case 4:
+        u32_add(open, validity, values, start, count, 0, UINT32_MAX);
+        break;
+    default:
+        u64_add(open, validity, values, start, count, 0, UINT64_MAX);
+        break;
     }
 }
 
@@ -339,7 +357,8 @@ static void add_one_by_one(column *self, const uint8_t *validity, const void *va
 static void add_rows(column *self, const uint8_t *validity, const void *values, const uint8_t *bytes,
     uint64_t start, uint64_t count)
 {
-    uint64_t valid = validity == NULL ? count : (uint64_t)lk_bits_count(validity, (int64_t)start, (int64_t)count);
+    uint64_t valid =
+        validity == NULL ? count : (uint64_t)lk_bits_count(validity, (int64_t)start, (int64_t)count);
     self->open.rows += (uint32_t)count;
     self->open.nulls += (uint32_t)(count - valid);
     if (valid == 0) {

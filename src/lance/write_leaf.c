@@ -15,7 +15,7 @@ static lk_rc unsupported(const struct ArrowSchema *field, lk_err *err)
     lk_buf text = {0};
     lk_type_format(field, &text);
     const char *name = field->name == NULL ? "" : field->name;
-    lk_rc rc = lk_fail(err, LK_E_INVALID_SCHEMA, "column %s: cannot store %s", name, field->format);
+    lk_rc       rc = lk_fail(err, LK_E_INVALID_SCHEMA, "column %s: cannot store %s", name, field->format);
     lk_detail(err, "column %s: this build does not store the type %.*s", name, LK_FMT(lk_buf_view(&text)));
     lk_buf_deinit(&text);
     return rc;
@@ -120,8 +120,8 @@ static void mark(lk_leaf *leaf, const uint8_t *bits, int64_t start, int64_t coun
 }
 
 /* Notes the nulls of the next rows: the leaf's, then its structs' outwards. */
-static void append_marks(
-    lk_leaf *leaf, const struct ArrowArray *array, int64_t start, int64_t count, const lk_leaf_parent *parents)
+static void append_marks(lk_leaf *leaf, const struct ArrowArray *array, int64_t start, int64_t count,
+    const lk_leaf_parent *parents)
 {
     bool any = leaf->type.layout == LK_LAYOUT_NULL || has_null(array, start, count);
     for (size_t parent = 0; parent + 1 < leaf->layer_count; parent++) {
@@ -185,7 +185,8 @@ static void zero_nulls(lk_leaf *leaf, int64_t count)
 }
 
 /* Item validity of a list level for `count` items from `start`. */
-static void append_items(lk_leaf *leaf, lk_leaf_level *level, const struct ArrowArray *items, int64_t start, int64_t count)
+static void append_items(
+    lk_leaf *leaf, lk_leaf_level *level, const struct ArrowArray *items, int64_t start, int64_t count)
 {
     uint64_t at = leaf->rows * level->items;
     bool     nulls = has_null(items, start, count);
@@ -199,7 +200,8 @@ static void append_items(lk_leaf *leaf, lk_leaf_level *level, const struct Arrow
 }
 
 /* Walks down fixed-size lists to the values; start and count become those of the items. */
-static lk_rc descend(lk_leaf *leaf, const struct ArrowArray **array, int64_t *start, int64_t *count, lk_err *err)
+static lk_rc descend(
+    lk_leaf *leaf, const struct ArrowArray **array, int64_t *start, int64_t *count, lk_err *err)
 {
     for (size_t level = 0; level < leaf->level_count; level++) {
         lk_leaf_level           *list = &leaf->levels[level];
@@ -222,7 +224,7 @@ static void zero_items(lk_leaf *leaf, int64_t rows)
     uint8_t *values = (uint8_t *)leaf->values.data;
     for (size_t level = 0; level < leaf->level_count; level++) {
         const lk_leaf_level *list = &leaf->levels[level];
-        uint64_t first = leaf->rows * list->items, end = first + (uint64_t)rows * list->items;
+        uint64_t             first = leaf->rows * list->items, end = first + (uint64_t)rows * list->items;
         uint64_t run = leaf->levels[leaf->level_count - 1].items / list->items * bits; /* bits an item */
         for (uint64_t item = first; list->has_nulls && item < end; item++) {
             if (lk_bit((const uint8_t *)list->bits.data, (int64_t)item)) {
@@ -239,7 +241,8 @@ static void zero_items(lk_leaf *leaf, int64_t rows)
     }
 }
 
-static lk_rc append_fixed(lk_leaf *leaf, const struct ArrowArray *array, int64_t start, int64_t count, lk_err *err)
+static lk_rc append_fixed(
+    lk_leaf *leaf, const struct ArrowArray *array, int64_t start, int64_t count, lk_err *err)
 {
     int64_t rows = count;
     lk_rc   rc = descend(leaf, &array, &start, &count, err);
@@ -250,7 +253,8 @@ static lk_rc append_fixed(lk_leaf *leaf, const struct ArrowArray *array, int64_t
     if (leaf->type.layout == LK_LAYOUT_BITS) {
         append_bits(&leaf->values, leaf->rows * leaf->row_bits, from, start, count);
     } else {
-        lk_buf_append(&leaf->values, from + (size_t)start * leaf->type.width, (size_t)count * leaf->type.width);
+        lk_buf_append(
+            &leaf->values, from + (size_t)start * leaf->type.width, (size_t)count * leaf->type.width);
     }
     if (leaf->has_marks) {
         zero_nulls(leaf, rows);
@@ -262,7 +266,8 @@ static lk_rc append_fixed(lk_leaf *leaf, const struct ArrowArray *array, int64_t
 static uint64_t offset_at(const lk_leaf *leaf, const struct ArrowArray *array, int64_t row)
 {
     uint64_t offset = 0;
-    memcpy(&offset, (const uint8_t *)array->buffers[1] + (size_t)row * leaf->offset_bytes, leaf->offset_bytes);
+    memcpy(
+        &offset, (const uint8_t *)array->buffers[1] + (size_t)row * leaf->offset_bytes, leaf->offset_bytes);
     return offset;
 }
 

@@ -16,8 +16,8 @@
 
 typedef struct lk_leaf_level { /* of fixed-size lists, outer to inner */
     uint32_t size;
-    uint64_t items;    /* a row */
-    lk_buf   bits;     /* item validity, when has_nulls */
+    uint64_t items; /* a row */
+    lk_buf   bits;  /* item validity, when has_nulls */
     bool     has_nulls;
 } lk_leaf_level;
 
@@ -29,15 +29,16 @@ typedef struct lk_leaf {
     lk_leaf_level levels[LK_LIST_LEVELS_MAX];
     size_t        level_count;
     uint64_t      rows;
-    lk_buf        values;      /* fixed rows, bit by bit when row_bits is no multiple of 8; else the text */
-    lk_buf        ends;        /* variable: where each value ends in values, u64 */
-    lk_buf        marks;       /* u8 a row, when has_marks */
+    lk_buf        values; /* fixed rows, bit by bit when row_bits is no multiple of 8; else the text */
+    lk_buf        ends;   /* variable: where each value ends in values, u64 */
+    lk_buf        marks;  /* u8 a row, when has_marks */
     bool          has_marks;
-    uint64_t      longest;     /* variable: of the values */
+    uint64_t      longest; /* variable: of the values */
 } lk_leaf;
 
 /* Fills the shape from the field. LK_E_INVALID_SCHEMA for types that this writer does not store. */
-LK_MUST_CHECK lk_rc lk_leaf_init(lk_leaf *leaf, const struct ArrowSchema *field, size_t layer_count, lk_err *err);
+LK_MUST_CHECK lk_rc lk_leaf_init(
+    lk_leaf *leaf, const struct ArrowSchema *field, size_t layer_count, lk_err *err);
 void lk_leaf_deinit(lk_leaf *leaf); /* idempotent */
 void lk_leaf_clear(lk_leaf *leaf);  /* no rows, memory kept */
 
@@ -54,8 +55,8 @@ typedef struct lk_leaf_parent {
  * Appends `count` rows from absolute row `start` of array (offset included). parents: structs around it, inner
  * to outer, layer_count - 1 of them.
  */
-LK_MUST_CHECK lk_rc lk_leaf_append(lk_leaf *leaf, const struct ArrowArray *array, int64_t start, int64_t count,
-    const lk_leaf_parent *parents, lk_err *err);
+LK_MUST_CHECK lk_rc lk_leaf_append(lk_leaf *leaf, const struct ArrowArray *array, int64_t start,
+    int64_t count, const lk_leaf_parent *parents, lk_err *err);
 
 /* How many of the next `count` rows bring the page to page_bytes (at least 1). */
 int64_t lk_leaf_room(

@@ -5,9 +5,9 @@
 #include "lance/bitpack.h"
 
 enum {
-    WIDE_BYTES = 256,          /* from here on a value is a page's row of its own: full-zip */
-    CHUNK_FIXED_BYTES = 8192,  /* of values: one packed block of 64-bit words */
-    CHUNK_TEXT_BYTES = 12288,  /* offsets and text: 512 texts of 16 bytes */
+    WIDE_BYTES = 256,         /* from here on a value is a page's row of its own: full-zip */
+    CHUNK_FIXED_BYTES = 8192, /* of values: one packed block of 64-bit words */
+    CHUNK_TEXT_BYTES = 12288, /* offsets and text: 512 texts of 16 bytes */
     CHUNK_VALUES_MAX = 4096,
     CHUNK_FILL = 0xfe,
     TEXT_FILL = 'H'
@@ -62,8 +62,8 @@ typedef struct block_writer {
 static void pad(lk_buf *out, size_t from, size_t multiple, char fill)
 {
     static const char fills[2][8] = {
-        {(char)CHUNK_FILL, (char)CHUNK_FILL, (char)CHUNK_FILL, (char)CHUNK_FILL, (char)CHUNK_FILL, (char)CHUNK_FILL,
-            (char)CHUNK_FILL, (char)CHUNK_FILL},
+        {(char)CHUNK_FILL, (char)CHUNK_FILL, (char)CHUNK_FILL, (char)CHUNK_FILL, (char)CHUNK_FILL,
+            (char)CHUNK_FILL, (char)CHUNK_FILL, (char)CHUNK_FILL},
         {TEXT_FILL, TEXT_FILL, TEXT_FILL, TEXT_FILL, TEXT_FILL, TEXT_FILL, TEXT_FILL, TEXT_FILL}};
     size_t more = (multiple - (out->size - from) % multiple) % multiple;
     lk_buf_append(out, fills[fill == TEXT_FILL], more);
@@ -120,7 +120,8 @@ static void put_packed(const block_writer *self, uint64_t start, uint64_t count,
     }
     lk_buf_append(data, &bits, width);
     lk_buf_append_zeros(data, lk_bitpack_bytes((unsigned)bits));
-    lk_bitpack_pack(self->word_bits, (unsigned)bits, values, data->data + data->size - lk_bitpack_bytes((unsigned)bits));
+    lk_bitpack_pack(
+        self->word_bits, (unsigned)bits, values, data->data + data->size - lk_bitpack_bytes((unsigned)bits));
 }
 
 static uint64_t end_of(const lk_leaf *leaf, uint64_t row)
@@ -219,11 +220,12 @@ static void put_fixed_chunks(const block_writer *self)
 static uint64_t text_rows(const lk_leaf *leaf, uint64_t start)
 {
     uint64_t rest = leaf->rows - start, rows = CHUNK_VALUES_MAX, first = end_of(leaf, start);
-    if (rest <= rows && end_of(leaf, leaf->rows) - first + (rest + 1) * leaf->offset_bytes <= CHUNK_TEXT_BYTES) {
+    if (rest <= rows &&
+        end_of(leaf, leaf->rows) - first + (rest + 1) * leaf->offset_bytes <= CHUNK_TEXT_BYTES) {
         return rest;
     }
-    while (rows > 2 &&
-           (rows > rest || end_of(leaf, start + rows) - first + (rows + 1) * leaf->offset_bytes > CHUNK_TEXT_BYTES)) {
+    while (rows > 2 && (rows > rest || end_of(leaf, start + rows) - first + (rows + 1) * leaf->offset_bytes >
+                                           CHUNK_TEXT_BYTES)) {
         rows /= 2;
     }
     return rows < rest ? rows : rest;
@@ -328,8 +330,8 @@ static void put_control(const lk_leaf *leaf, const levels *map, uint64_t row, lk
 
 static void zip_fixed(const lk_leaf *leaf, const levels *map, lk_page_out *out)
 {
-    size_t   width = leaf->row_bits / 8, bitmaps = 0;
-    lk_buf  *data = &out->buffers[0];
+    size_t  width = leaf->row_bits / 8, bitmaps = 0;
+    lk_buf *data = &out->buffers[0];
     for (size_t level = 0; level < leaf->level_count; level++) {
         bitmaps += leaf->levels[level].has_nulls ? (size_t)(leaf->levels[level].items + 7) / 8 : 0;
     }
@@ -356,8 +358,8 @@ static size_t position_width(uint64_t size)
 
 static void zip_text(const lk_leaf *leaf, const levels *map, lk_page_out *out)
 {
-    lk_buf *data = &out->buffers[0], *positions = &out->buffers[1];
-    size_t  width = leaf->offset_bytes;
+    lk_buf   *data = &out->buffers[0], *positions = &out->buffers[1];
+    size_t    width = leaf->offset_bytes;
     uint64_t *starts = NULL;
     lk_buf    all = {0};
     lk_buf_append_zeros(&all, (size_t)(leaf->rows + 1) * 8);
@@ -421,8 +423,9 @@ void lk_page_encode(const lk_leaf *leaf, lk_page_out *out)
         lk_buf_clear(&out->buffers[buffer]);
     }
     choose_layers(leaf, out, &map);
-    bool wide = leaf->offset_bytes > 0 ? leaf->longest >= WIDE_BYTES
-                                       : leaf->row_bits >= WIDE_BYTES * 8 && leaf->type.layout == LK_LAYOUT_FIXED;
+    bool wide = leaf->offset_bytes > 0
+                    ? leaf->longest >= WIDE_BYTES
+                    : leaf->row_bits >= WIDE_BYTES * 8 && leaf->type.layout == LK_LAYOUT_FIXED;
     if (leaf->type.layout == LK_LAYOUT_NULL || map.all_leaf_null) {
         encode_constant(leaf, &map, out);
     } else if (wide) {

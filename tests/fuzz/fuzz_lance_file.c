@@ -46,7 +46,8 @@ static void object_close(lk_store_reader *reader)
     (void)reader;
 }
 
-static const struct lk_store_ops ops = {.open = object_open, .read = object_read, .reader_close = object_close};
+static const struct lk_store_ops ops = {
+    .open = object_open, .read = object_read, .reader_close = object_close};
 
 static const char *const formats[] = {"c", "s", "i", "l", "d:38,0", "b", "u", "U", "w:300", "n"};
 
@@ -68,9 +69,9 @@ static void decode(lk_file_reader *file, size_t column, struct ArrowSchema *fiel
 
 static void decode_column(lk_file_reader *file, size_t column, lk_buffer_pool *pool)
 {
-    struct ArrowSchema item = {.format = "f", .name = "item", .flags = ARROW_FLAG_NULLABLE};
+    struct ArrowSchema  item = {.format = "f", .name = "item", .flags = ARROW_FLAG_NULLABLE};
     struct ArrowSchema *children[] = {&item};
-    struct ArrowSchema field = {.name = "v", .flags = ARROW_FLAG_NULLABLE};
+    struct ArrowSchema  field = {.name = "v", .flags = ARROW_FLAG_NULLABLE};
     for (size_t i = 0; i < sizeof formats / sizeof formats[0]; i++) {
         field.format = formats[i];
         decode(file, column, &field, pool);

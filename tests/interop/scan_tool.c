@@ -24,12 +24,12 @@
 enum { COLUMNS_MAX = 256 };
 
 typedef struct tool {
-    lk_scan_options     options;
-    size_t              columns[COLUMNS_MAX];
-    lk_predicate        predicate;
-    lk_value            value;
-    unsigned long       threads;
-    unsigned long long  budget_bytes;
+    lk_scan_options    options;
+    size_t             columns[COLUMNS_MAX];
+    lk_predicate       predicate;
+    lk_value           value;
+    unsigned long      threads;
+    unsigned long long budget_bytes;
 } tool;
 
 static int report(const lk_err *err)
@@ -41,7 +41,8 @@ static int report(const lk_err *err)
 static void parse_columns(tool *self, const char *text)
 {
     char *end = NULL;
-    for (const char *at = text; *at != '\0' && self->options.column_count < COLUMNS_MAX; at = *end == ',' ? end + 1 : end) {
+    for (const char *at = text; *at != '\0' && self->options.column_count < COLUMNS_MAX;
+         at = *end == ',' ? end + 1 : end) {
         self->columns[self->options.column_count++] = strtoul(at, &end, 10);
         if (end == at) {
             break;
@@ -53,9 +54,13 @@ static void parse_columns(tool *self, const char *text)
 static void parse_comparison(tool *self, lk_compare compare, const char *text)
 {
     const char *equals = strchr(text, '=');
-    self->value = (lk_value){.kind = LK_VALUE_I64, .as.i64 = equals == NULL ? 0 : strtoll(equals + 1, NULL, 10)};
-    self->predicate = (lk_predicate){.kind = LK_PREDICATE_COMPARE, .column = strtoul(text, NULL, 10),
-        .compare = compare, .values = &self->value, .value_count = 1};
+    self->value =
+        (lk_value){.kind = LK_VALUE_I64, .as.i64 = equals == NULL ? 0 : strtoll(equals + 1, NULL, 10)};
+    self->predicate = (lk_predicate){.kind = LK_PREDICATE_COMPARE,
+        .column = strtoul(text, NULL, 10),
+        .compare = compare,
+        .values = &self->value,
+        .value_count = 1};
     self->options.predicate = &self->predicate;
 }
 
@@ -160,9 +165,12 @@ int main(int argc, char **argv)
         (self.threads > 0 && lk_pool_open(&pool, "scan", self.threads, 64, &err) != LK_OK)) {
         return report(&err);
     }
-    lk_lance_env env = {.store = store, .clock = lk_clock_real(), .random = lk_random_os(), .pool = pool,
+    lk_lance_env env = {.store = store,
+        .clock = lk_clock_real(),
+        .random = lk_random_os(),
+        .pool = pool,
         .budget = self.budget_bytes > 0 ? &budget : NULL};
-    lk_rc rc = run(&env, &self, &err);
+    lk_rc        rc = run(&env, &self, &err);
     lk_pool_close(pool);
     lk_store_close(store);
     if (rc == LK_OK && budget.used_bytes != 0) {
