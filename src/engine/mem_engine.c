@@ -1,4 +1,5 @@
-/* mem_engine.c - see mem_engine.h. A manifest is JSON; a fragment is one Arrow IPC stream. */
+/* mem_engine.c - see mem_engine.h. A manifest is JSON; a fragment is one Arrow IPC stream; the schema, which never
+ * changes, is an object of its own. */
 #include "engine/mem_engine.h"
 
 #include "arrow/cast.h"
@@ -19,7 +20,6 @@ typedef struct mem_engine {
 typedef struct manifest { /* in the arena it was read into */
     lk_commit_identity identity;
     uint64_t           rows;
-    lk_bytes           schema_ipc;
     lk_json_texts      fragments;
 } manifest;
 
@@ -58,6 +58,15 @@ static lk_rc read_object(lk_store *store, lk_bytes key, lk_arena *arena, lk_byte
     return rc;
 }
 
+#define SCHEMA_KEY LK_LITERAL("schema.ipc")
+
+static lk_rc read_schema(lk_store *store, lk_arena *arena, struct ArrowSchema *out, lk_err *err)
+{
+    lk_bytes message = {0};
+    lk_rc    rc = read_object(store, SCHEMA_KEY, arena, &message, err);
+    return rc != LK_OK ? rc : lk_ipc_schema_decode(message, out, err);
+}
+
 /* -- manifests ------------------------------------------------------------------------------------ */
 static void encode_manifest(const manifest *m, lk_bytes added, lk_buf *out)
 {
@@ -71,8 +80,6 @@ static void encode_manifest(const manifest *m, lk_bytes added, lk_buf *out)
     lk_json_text(&w, m->identity.payload_sha256);
     lk_json_key(&w, "rows");
     lk_json_u64(&w, m->rows);
-    lk_json_key(&w, "schema_ipc_base64");
-    lk_json_base64(&w, m->schema_ipc);
     lk_json_key(&w, "fragments");
     lk_json_array(&w);
     for (size_t i = 0; i < m->fragments.count; i++) {
@@ -93,7 +100,6 @@ static lk_rc read_manifest(lk_store *store, lk_bytes key, lk_arena *arena, manif
         {"operation_id", LK_JSON_TEXT, &m->identity.operation_id, false, NULL},
         {"payload_sha256", LK_JSON_TEXT, &m->identity.payload_sha256, false, NULL},
         {"rows", LK_JSON_U64, &m->rows, false, NULL},
-        {"schema_ipc_base64", LK_JSON_BASE64, &m->schema_ipc, false, NULL},
         {"fragments", LK_JSON_TEXTS, &m->fragments, false, NULL},
     };
     lk_rc rc = read_object(store, key, arena, &text, err);
@@ -203,8 +209,13 @@ static lk_rc create(lk_engine *base, const lk_create_request *request, uint64_t 
     if (rc == LK_OK) {
         rc = open_store(engine, request->location, &store, err);
     }
+    if (rc == LK_OK) { /* there already, when a create is tried again */
+        rc = lk_store_put_if_absent(store, SCHEMA_KEY, lk_buf_view(&schema), &won, err);
+        err->maybe_applied = false;
+        won = false;
+    }
     if (rc == LK_OK) {
-        encode_manifest(&(manifest){.schema_ipc = lk_buf_view(&schema)}, (lk_bytes){0}, &text);
+        encode_manifest(&(manifest){0}, (lk_bytes){0}, &text);
         rc = publish(engine, store, request->location, request->incarnation, 1, request->terms,
             lk_buf_view(&text), &won, err);
     }
@@ -273,7 +284,7 @@ static lk_rc append(lk_engine *base, const lk_append_request *request, uint64_t 
     bool               won = false;
     lk_rc              rc = open_store(engine, request->at.location, &store, err);
     rc = rc == LK_OK ? load_version(engine, store, request->at, &arena, &m, err) : rc;
-    rc = rc == LK_OK ? lk_ipc_schema_decode(m.schema_ipc, &schema, err) : rc;
+    rc = rc == LK_OK ? read_schema(store, &arena, &schema, err) : rc;
     if (rc == LK_OK) {
         rc = write_fragment(store, engine, &schema, request->rows, &arena, &fragment, &m.rows, err);
     }
@@ -549,7 +560,7 @@ static lk_rc open_version(lk_engine *base, lk_table_at at, lk_table_snapshot **o
     lk_rc rc = open_store(engine, at.location, &snapshot->store, err);
     rc = rc == LK_OK ? load_version(engine, snapshot->store, at, &snapshot->arena, &snapshot->manifest, err)
                      : rc;
-    rc = rc == LK_OK ? lk_ipc_schema_decode(snapshot->manifest.schema_ipc, &snapshot->schema, err) : rc;
+    rc = rc == LK_OK ? read_schema(snapshot->store, &snapshot->arena, &snapshot->schema, err) : rc;
     if (rc != LK_OK) {
         snapshot_free(&snapshot->base);
         return rc;

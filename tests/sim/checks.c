@@ -46,12 +46,26 @@ static void check_table(world *w, lk_table_ref table, lk_arena *arena)
     }
 }
 
-void check_always(world *w)
+static bool touches_tables(const lk_kv_write *write)
+{
+    for (size_t i = 0; i < write->change_count; i++) {
+        lk_bytes key = write->changes[i].key;
+        if (lk_bytes_starts(key, LK_LITERAL("tbl")) ||
+            lk_bytes_starts(key, LK_LITERAL("lance-manifest-latest/"))) {
+            return true;
+        }
+    }
+    return false;
+}
+
+void check_always(world *w, const lk_kv_write *made)
 {
     lk_arena arena = {0};
     int      leaders = 0;
-    check_table(w, steady_table, &arena);
-    check_table(w, other_table, &arena);
+    if (touches_tables(made)) {
+        check_table(w, steady_table, &arena);
+        check_table(w, other_table, &arena);
+    }
     for (int i = 0; i < NODES; i++) {
         lk_meta_status status = {0};
         if (w->nodes[i].meta != NULL) {

@@ -12,7 +12,7 @@
  */
 #include "world.h"
 
-void check_always(world *w); /* after every write that changed something */
+void check_always(world *w, const lk_kv_write *made); /* after every write that changed something */
 void check_told(world *w, const operation *op);
 void check_at_last(world *w); /* as a fiber of its own; chaos is over and everybody was answered */
 

@@ -28,7 +28,7 @@ typedef struct fiber {
     const void *waits_for;
     uint64_t    wake_ms;
     unsigned    group, held;
-    bool        alive, woken;
+    bool        alive, woken, parked;
 } fiber;
 
 static struct {
@@ -94,21 +94,23 @@ unsigned *sim_held(void)
     return s.current < 0 ? &outside : &s.fibers[s.current].held;
 }
 
-static void back_to_scheduler(fiber *f, bool for_good)
+static void back_to_scheduler(fiber *f)
 {
-    void **save = for_good ? NULL : &f->fake_stack;
-    SWITCH_START(save, s.scheduler_stack, s.scheduler_stack_size);
+    SWITCH_START(&f->fake_stack, s.scheduler_stack, s.scheduler_stack_size);
     swapcontext(&f->context, &s.scheduler);
-    SWITCH_DONE(f->fake_stack, NULL, NULL);
+    SWITCH_DONE(f->fake_stack, &s.scheduler_stack, &s.scheduler_stack_size);
 }
 
 static void trampoline(void)
 {
     fiber *f = &s.fibers[s.current];
     SWITCH_DONE(NULL, &s.scheduler_stack, &s.scheduler_stack_size);
-    f->run(f->argument);
-    f->alive = false;
-    back_to_scheduler(f, true);
+    for (;;) {
+        f->run(f->argument);
+        f->alive = false;
+        f->parked = true;
+        back_to_scheduler(f);
+    }
 }
 
 static fiber *free_slot(void)
@@ -122,21 +124,33 @@ static fiber *free_slot(void)
     return &s.fibers[s.count++];
 }
 
+static void make_stack(fiber *f)
+{
+    if (f->stack == NULL) {
+        f->stack = mmap(NULL, STACK_BYTES, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+        LK_ASSERT(f->stack != MAP_FAILED);
+    }
+    getcontext(&f->context);
+    f->context.uc_stack.ss_sp = f->stack;
+    f->context.uc_stack.ss_size = STACK_BYTES;
+    makecontext(&f->context, trampoline, 0);
+}
+
 void sim_spawn(unsigned group, void (*run)(void *context), void *context)
 {
     fiber *f = free_slot();
-    void  *stack = f->stack;
-    if (stack == NULL) {
-        stack = mmap(NULL, STACK_BYTES, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-        LK_ASSERT(stack != MAP_FAILED);
-    }
     LK_ASSERT(group < SIM_GROUPS_MAX && !s.dead[group]);
-    *f = (fiber){
-        .stack = stack, .run = run, .argument = context, .alive = true, .wake_ms = s.now_ms, .group = group};
-    getcontext(&f->context);
-    f->context.uc_stack.ss_sp = stack;
-    f->context.uc_stack.ss_size = STACK_BYTES;
-    makecontext(&f->context, trampoline, 0);
+    if (!f->parked) {
+        make_stack(f);
+    }
+    f->run = run;
+    f->argument = context;
+    f->waits_for = NULL;
+    f->wake_ms = s.now_ms;
+    f->group = group;
+    f->held = 0;
+    f->alive = true;
+    f->woken = f->parked = false;
 }
 
 void sim_kill(unsigned group)
@@ -161,7 +175,7 @@ bool sim_wait(const void *object, uint64_t until_ms)
     f->waits_for = object;
     f->wake_ms = until_ms;
     f->woken = false;
-    back_to_scheduler(f, false);
+    back_to_scheduler(f);
     f->waits_for = NULL;
     return f->woken;
 }

@@ -174,7 +174,7 @@ static lk_rc kv_write(lk_kv *kv, const lk_kv_write *asked, bool *applied, lk_err
     lk_rc rc = request_lost ? LK_OK : lk_kv_put(w->kv, &write, applied, err);
     if (!request_lost && rc == LK_OK && *applied) {
         check_guard(w, asked);
-        check_always(w);
+        check_always(w, &write);
         world_trace(w, "wrote %.*s (+%zu)", LK_FMT(asked->changes[0].key), asked->change_count - 1);
     }
     world_network(w);
