@@ -120,7 +120,7 @@ def rows(count, first=0):
                      pa.array(random.integers(0, 100, count).astype(np.int32)), name], schema=SCHEMA)
 
 
-def batches(count, step=500_000):
+def batches(count, step=100_000):
     for first in range(0, count, step):
         yield from rows(min(step, count - first), first).to_batches()
 

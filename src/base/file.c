@@ -11,6 +11,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -239,4 +240,14 @@ lk_rc lk_directory_remove(const char *path, lk_err *err)
         rc = lk_fail_errno(err, errno, "remove directory", path);
     }
     return rc;
+}
+
+size_t lk_file_limit_raise(void)
+{
+    struct rlimit limit = {0};
+    if (getrlimit(RLIMIT_NOFILE, &limit) != 0) {
+        return 0;
+    }
+    struct rlimit raised = {limit.rlim_max, limit.rlim_max};
+    return setrlimit(RLIMIT_NOFILE, &raised) == 0 ? raised.rlim_cur : limit.rlim_cur;
 }

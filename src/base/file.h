@@ -25,6 +25,8 @@ LK_MUST_CHECK lk_rc lk_directory_make(const char *path, unsigned mode, lk_err *e
 /* The same without a sync. */
 LK_MUST_CHECK lk_rc lk_directory_make_volatile(const char *path, unsigned mode, lk_err *err);
 LK_MUST_CHECK lk_rc lk_directory_sync(const char *path, lk_err *err);
+/* Lets this process open as many files as it is allowed to, and tells how many that are. */
+size_t lk_file_limit_raise(void);
 /* With all in it; absent is LK_OK; no symbolic link is followed. */
 LK_MUST_CHECK lk_rc lk_directory_remove(const char *path, lk_err *err);
 

@@ -128,11 +128,13 @@ static lk_rc open_kv(node *n, lk_err *err)
 
 static lk_rc open_engine(node *n, lk_err *err)
 {
+    size_t files = lk_file_limit_raise() / 2; /* the rest is for connections, spill and the KV */
     const lk_lance_engine_options options = {.kv = n->kv,
         .clock = lk_clock_real(),
         .random = lk_random_os(),
         .pool = n->scan_pool,
-        .budget = &n->scan_budget};
+        .budget = &n->scan_budget,
+        .open_files_max = files < LK_ENGINE_FILES_MAX ? files : LK_ENGINE_FILES_MAX};
     return lk_lance_engine_open(&n->engine, &options, err);
 }
 

@@ -26,8 +26,11 @@ typedef struct lk_lance_env { /* what Lance code needs from outside; all borrowe
     lk_store  *store;         /* rooted at the dataset's own directory */
     lk_clock  *clock;
     lk_random *random;
-    lk_pool   *pool;   /* scan and decode workers; NULL: work on the caller's thread */
-    lk_budget *budget; /* scan memory; NULL: unlimited */
+    lk_pool   *pool;       /* scan and decode workers; NULL: work on the caller's thread */
+    lk_budget *budget;     /* scan memory; NULL: unlimited */
+    lk_budget *open_files; /* how many data files may stay open, one each; NULL: as many as a table keeps */
+    struct lk_file_cache
+        *files; /* shared by versions of this dataset (lance/file_cache.h); NULL: one's own */
     /* Opens the store over a directory outside this table's (a shallow clone's rows lie in its source's); the
      * dataset closes it. NULL: such tables open, but their foreign rows are refused. */
     lk_rc (*open_base)(void *context, lk_bytes path, lk_store **out, lk_err *err);

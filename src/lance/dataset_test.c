@@ -13,7 +13,7 @@
 
 #include <cmocka.h>
 
-enum { FILES = LK_FILE_CACHE_FILES_MAX + 20, THREADS = 4, APPENDS = 10 };
+enum { FILES = 84, FILES_OPEN = 64, THREADS = 4, APPENDS = 10 };
 
 static lk_dataset *must_open(const lk_lance_env *env, uint64_t version)
 {
@@ -131,11 +131,16 @@ static void threads_share_the_open_files_of_a_dataset(void **state)
     visitor         visitors[THREADS];
     lk_store       *store = fixture_scratch_open(&scratch);
     lk_lance_env    env = fixture_env(store);
-    lk_dataset     *dataset = make_table(&env);
+    lk_budget       open_files;
+    lk_budget_init(&open_files, "open files", FILES_OPEN, NULL);
+    env.open_files = &open_files;
+    lk_dataset *dataset = make_table(&env);
     assert_int_equal(dataset->manifest->fragment_count, FILES);
     start(visitors, dataset, visit_files);
     join(visitors, FILES);
+    assert_int_equal(open_files.used_bytes, FILES_OPEN);
     lk_dataset_unref(dataset);
+    assert_int_equal(open_files.used_bytes, 0);
     lk_store_close(store);
     fixture_scratch_remove(&scratch);
 }

@@ -1,32 +1,46 @@
 /*
- * file_cache.c - see file_cache.h. A small array, searched in full: 64 keys are compared faster than one file
- * is opened.
+ * file_cache.c - see file_cache.h. Readers lie in a small array whose hashes are searched in full, which is faster
+ * than opening one file; statistics in a hash table, open-addressed, at most half full.
  */
 #include "lance/file_cache.h"
 
 #include "base/thread.h"
+#include "lance/file_priv.h"
 
 #include <stdatomic.h>
 #include <stdlib.h>
 
+enum { KNOWN_START = 64 }; /* a power of two, as every size of the table is */
+
+typedef struct known {
+    uint64_t  hash;
+    lk_bytes  key;   /* in the cache's arena */
+    lk_stats *stats; /* NULL: free */
+} known;
+
 struct lk_file_cache {
     atomic_uint     refs;
     lk_store       *store;
-    lk_budget      *budget;
-    lk_mutex        mutex;
-    lk_file_reader *readers[LK_FILE_CACHE_FILES_MAX]; /* by mutex; the first count */
-    uint64_t        used_at[LK_FILE_CACHE_FILES_MAX]; /* by mutex; ticks */
-    uint64_t        tick;                             /* by mutex */
-    size_t          count;                            /* by mutex */
+    lk_budget      *budget, *open_files;
+    lk_mutex        mutex;                           /* guards all below */
+    uint64_t        hashes[LK_FILE_CACHE_FILES_MAX]; /* the first count; so are the next two */
+    lk_file_reader *readers[LK_FILE_CACHE_FILES_MAX];
+    uint64_t        used_at[LK_FILE_CACHE_FILES_MAX]; /* ticks */
+    uint64_t        tick;
+    size_t          count;
+    known          *known;
+    size_t          known_room, known_count, known_bytes;
+    lk_arena        keys;
 };
 
-lk_file_cache *lk_file_cache_new(lk_store *store, lk_budget *budget)
+lk_file_cache *lk_file_cache_new(lk_store *store, lk_budget *budget, lk_budget *open_files)
 {
     lk_file_cache *cache = calloc(1, sizeof *cache);
     LK_ASSERT(cache != NULL);
     atomic_init(&cache->refs, 1);
     cache->store = store;
     cache->budget = budget;
+    cache->open_files = open_files;
     lk_mutex_init(&cache->mutex, LK_RANK_SCAN);
     return cache;
 }
@@ -37,6 +51,17 @@ lk_file_cache *lk_file_cache_ref(lk_file_cache *cache)
     return cache;
 }
 
+static void forget_stats(lk_file_cache *cache)
+{
+    for (size_t i = 0; i < cache->known_room; i++) {
+        lk_stats_unref(cache->known[i].stats);
+    }
+    free(cache->known);
+    lk_arena_close(&cache->keys);
+    cache->known = NULL;
+    cache->known_room = cache->known_count = cache->known_bytes = 0;
+}
+
 void lk_file_cache_unref(lk_file_cache *cache)
 {
     if (cache == NULL || atomic_fetch_sub_explicit(&cache->refs, 1, memory_order_acq_rel) != 1) {
@@ -45,15 +70,28 @@ void lk_file_cache_unref(lk_file_cache *cache)
     for (size_t i = 0; i < cache->count; i++) {
         lk_file_reader_unref(cache->readers[i]);
     }
+    if (cache->open_files != NULL) {
+        lk_budget_give(cache->open_files, cache->count);
+    }
+    forget_stats(cache);
     lk_mutex_deinit(&cache->mutex);
     free(cache);
 }
 
-/* Under the mutex: the kept reader of key, or NULL. */
-static lk_file_reader *find(lk_file_cache *cache, lk_bytes key)
+static uint64_t hash_of(lk_bytes key)
+{
+    uint64_t hash = UINT64_C(14695981039346656037); /* FNV-1a */
+    for (size_t i = 0; i < key.size; i++) {
+        hash = (hash ^ (unsigned char)key.data[i]) * UINT64_C(1099511628211);
+    }
+    return hash ^ hash >> 32;
+}
+
+/* -- readers, under the mutex -------------------------------------------------------------------------- */
+static lk_file_reader *find(lk_file_cache *cache, lk_bytes key, uint64_t hash)
 {
     for (size_t i = 0; i < cache->count; i++) {
-        if (lk_bytes_equal(lk_file_reader_key(cache->readers[i]), key)) {
+        if (cache->hashes[i] == hash && lk_bytes_equal(lk_file_reader_key(cache->readers[i]), key)) {
             cache->used_at[i] = ++cache->tick;
             return cache->readers[i];
         }
@@ -61,22 +99,34 @@ static lk_file_reader *find(lk_file_cache *cache, lk_bytes key)
     return NULL;
 }
 
-/* Under the mutex: keeps reader; returns what had to make room for it. */
-static lk_file_reader *keep(lk_file_cache *cache, lk_file_reader *reader)
+/* The slot for one more reader, *evicted being what had to leave it; false: the process has too many files open
+ * and this cache has none to close. */
+static bool make_room(lk_file_cache *cache, size_t *slot, lk_file_reader **evicted)
 {
-    size_t          slot = cache->count;
-    lk_file_reader *evicted = NULL;
-    if (slot < LK_FILE_CACHE_FILES_MAX) {
-        cache->count++;
-    } else {
-        slot = 0;
-        for (size_t i = 1; i < cache->count; i++) {
-            slot = cache->used_at[i] < cache->used_at[slot] ? i : slot;
-        }
-        evicted = cache->readers[slot];
+    lk_err full = {0};
+    if (cache->count < LK_FILE_CACHE_FILES_MAX &&
+        (cache->open_files == NULL || lk_budget_take(cache->open_files, 1, &full) == LK_OK)) {
+        *slot = cache->count++;
+        return true;
     }
-    cache->readers[slot] = lk_file_reader_ref(reader);
-    cache->used_at[slot] = ++cache->tick;
+    *slot = 0;
+    for (size_t i = 1; i < cache->count; i++) {
+        *slot = cache->used_at[i] < cache->used_at[*slot] ? i : *slot;
+    }
+    *evicted = cache->count > 0 ? cache->readers[*slot] : NULL;
+    return cache->count > 0;
+}
+
+/* Keeps reader; returns what had to make room for it. */
+static lk_file_reader *keep(lk_file_cache *cache, lk_file_reader *reader, uint64_t hash)
+{
+    size_t          slot = 0;
+    lk_file_reader *evicted = NULL;
+    if (make_room(cache, &slot, &evicted)) {
+        cache->hashes[slot] = hash;
+        cache->readers[slot] = lk_file_reader_ref(reader);
+        cache->used_at[slot] = ++cache->tick;
+    }
     return evicted;
 }
 
@@ -84,8 +134,9 @@ lk_rc lk_file_cache_open(
     lk_file_cache *cache, lk_bytes key, uint64_t size_bytes, lk_file_reader **out, lk_err *err)
 {
     lk_file_reader *opened = NULL, *surplus = NULL;
+    uint64_t        hash = hash_of(key);
     lk_mutex_lock(&cache->mutex);
-    lk_file_reader *found = find(cache, key);
+    lk_file_reader *found = find(cache, key, hash);
     *out = found == NULL ? NULL : lk_file_reader_ref(found);
     lk_mutex_unlock(&cache->mutex);
     if (found != NULL) {
@@ -96,9 +147,9 @@ lk_rc lk_file_cache_open(
         return rc;
     }
     lk_mutex_lock(&cache->mutex);
-    found = find(cache, key); /* somebody may have been faster */
+    found = find(cache, key, hash); /* somebody may have been faster */
     if (found == NULL) {
-        surplus = keep(cache, opened);
+        surplus = keep(cache, opened, hash);
         *out = opened;
     } else {
         surplus = opened;
@@ -109,12 +160,81 @@ lk_rc lk_file_cache_open(
     return LK_OK;
 }
 
+/* -- statistics, under the mutex ------------------------------------------------------------------------ */
+
+/* Where key is, or the free slot where it would be. */
+static known *place(known *table, size_t room, lk_bytes key, uint64_t hash)
+{
+    size_t at = hash & (room - 1);
+    while (table[at].stats != NULL && (table[at].hash != hash || !lk_bytes_equal(table[at].key, key))) {
+        at = (at + 1) & (room - 1);
+    }
+    return &table[at];
+}
+
+static void grow(lk_file_cache *cache)
+{
+    size_t room = cache->known_room == 0 ? KNOWN_START : cache->known_room * 2;
+    known *bigger = calloc(room, sizeof *bigger);
+    LK_ASSERT(bigger != NULL);
+    for (size_t i = 0; i < cache->known_room; i++) {
+        if (cache->known[i].stats != NULL) {
+            *place(bigger, room, cache->known[i].key, cache->known[i].hash) = cache->known[i];
+        }
+    }
+    free(cache->known);
+    cache->known = bigger;
+    cache->known_room = room;
+}
+
+static void remember(lk_file_cache *cache, lk_bytes key, uint64_t hash, lk_stats *stats)
+{
+    size_t bytes = lk_stats_bytes(stats) + key.size + 2 * sizeof(known);
+    if (cache->known_bytes + bytes > LK_FILE_CACHE_STATS_BYTES_MAX) {
+        forget_stats(cache);
+    }
+    if (2 * (cache->known_count + 1) > cache->known_room) {
+        grow(cache);
+    }
+    known *slot = place(cache->known, cache->known_room, key, hash);
+    if (slot->stats == NULL && bytes <= LK_FILE_CACHE_STATS_BYTES_MAX) {
+        *slot = (known){hash, lk_arena_copy(&cache->keys, key), lk_stats_ref(stats)};
+        cache->known_count++;
+        cache->known_bytes += bytes;
+    }
+}
+
+lk_rc lk_file_cache_stats(
+    lk_file_cache *cache, lk_bytes key, uint64_t size_bytes, lk_stats **out, lk_err *err)
+{
+    lk_file_reader *reader = NULL;
+    uint64_t        hash = hash_of(key);
+    lk_mutex_lock(&cache->mutex);
+    lk_stats *found =
+        cache->known_room == 0 ? NULL : place(cache->known, cache->known_room, key, hash)->stats;
+    *out = found == NULL ? NULL : lk_stats_ref(found);
+    lk_mutex_unlock(&cache->mutex);
+    if (found != NULL) {
+        return LK_OK;
+    }
+    lk_rc rc = lk_file_cache_open(cache, key, size_bytes, &reader, err);
+    if (rc != LK_OK) {
+        return rc;
+    }
+    *out = lk_stats_ref(lk_file_stats(reader));
+    lk_mutex_lock(&cache->mutex);
+    remember(cache, key, hash, *out);
+    lk_mutex_unlock(&cache->mutex);
+    lk_file_reader_unref(reader);
+    return LK_OK;
+}
+
+/* -- memory -------------------------------------------------------------------------------------------- */
 size_t lk_file_cache_bytes(lk_file_cache *cache)
 {
     lk_file_reader *readers[LK_FILE_CACHE_FILES_MAX];
-    size_t          size = sizeof *cache;
     lk_mutex_lock(&cache->mutex);
-    size_t count = cache->count;
+    size_t count = cache->count, size = sizeof *cache + cache->known_bytes;
     for (size_t i = 0; i < count; i++) {
         readers[i] = lk_file_reader_ref(cache->readers[i]);
     }

@@ -1,21 +1,27 @@
 #ifndef LK_LANCE_FILE_CACHE_H
 #define LK_LANCE_FILE_CACHE_H
 /*
- * file_cache.h - the open data files of a table, shared by its versions: the least recently used is closed
- * first.
+ * file_cache.h - what is known of a table's data files, shared by its versions: open readers, the least recently
+ * used closed first, and zone statistics, which outlive their readers: a point query prunes a table of thousands
+ * of files without opening one of them.
  *
- * Invariant: at most LK_FILE_CACHE_FILES_MAX readers are kept; whoever uses one holds a reference, so an
- * evicted reader lives until its last user lets go.
+ * Invariants:
+ *   1. At most LK_FILE_CACHE_FILES_MAX readers are kept, and none beyond what `open_files` (one a reader) allows
+ *      the process; whoever uses one holds a reference, so an evicted reader lives until its last user lets go.
+ *   2. Kept statistics take LK_FILE_CACHE_STATS_BYTES_MAX at most; when they are full all go, and come again.
+ *   3. A data file never changes, so nothing that is kept becomes wrong.
+ *
  * Threads: shared; one mutex of rank SCAN, never held across I/O.
  */
 #include "lance/file_read.h"
+#include "lance/stats.h"
 
-/* Each is one open file; a process may hold hundreds of tables. */
-enum { LK_FILE_CACHE_FILES_MAX = 64 };
+enum { LK_FILE_CACHE_FILES_MAX = 1024, LK_FILE_CACHE_STATS_BYTES_MAX = 16 * 1024 * 1024 };
 
 typedef struct lk_file_cache lk_file_cache;
 
-lk_file_cache *lk_file_cache_new(lk_store *store, lk_budget *budget); /* both borrowed; refs = 1 */
+/* All borrowed; budget and open_files may be NULL (unlimited). refs = 1. */
+lk_file_cache *lk_file_cache_new(lk_store *store, lk_budget *budget, lk_budget *open_files);
 lk_file_cache *lk_file_cache_ref(lk_file_cache *cache);
 void           lk_file_cache_unref(lk_file_cache *cache); /* accepts NULL */
 size_t         lk_file_cache_bytes(lk_file_cache *cache);
@@ -23,5 +29,9 @@ size_t         lk_file_cache_bytes(lk_file_cache *cache);
 /* The reader of this object, opened when it is not kept. *out is a new reference. */
 LK_MUST_CHECK lk_rc lk_file_cache_open(
     lk_file_cache *cache, lk_bytes key, uint64_t size_bytes, lk_file_reader **out, lk_err *err);
+
+/* The zone statistics of this object; it is opened when they are not kept. *out is a new reference. */
+LK_MUST_CHECK lk_rc lk_file_cache_stats(
+    lk_file_cache *cache, lk_bytes key, uint64_t size_bytes, lk_stats **out, lk_err *err);
 
 #endif

@@ -176,15 +176,9 @@ static void put_value(
     struct ArrowArray *array, const struct ArrowSchema *field, const lk_type *type, int64_t row)
 {
     struct ArrowDecimal decimal;
-    switch (type->layout) {
-    case LK_LAYOUT_BYTES32:
-    case LK_LAYOUT_BYTES64:
+    if (type->layout == LK_LAYOUT_BYTES32 || type->layout == LK_LAYOUT_BYTES64) {
         put_bytes(array, field, row, text_size(field, row));
-        return;
-    default:
-        break;
-    }
-    if (type->id == LK_TYPE_FIXED_BINARY) {
+    } else if (type->id == LK_TYPE_FIXED_BINARY) {
         put_bytes(array, field, row, type->width);
     } else if (type->id == LK_TYPE_DECIMAL128) {
         ArrowDecimalInit(&decimal, 128, type->precision, type->scale);

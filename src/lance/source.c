@@ -18,7 +18,7 @@ static lk_rc open_place(lk_dataset *dataset, const lk_base_path *base, lk_base_s
     }
     lk_rc rc = dataset->env.open_base(dataset->env.open_base_context, base->path, &out->store, err);
     if (rc == LK_OK) {
-        out->files = lk_file_cache_new(out->store, dataset->env.budget);
+        out->files = lk_file_cache_new(out->store, dataset->env.budget, dataset->env.open_files);
     }
     return rc;
 }
@@ -87,23 +87,56 @@ lk_rc lk_dataset_file(lk_dataset *dataset, size_t fragment, size_t file, lk_file
     return rc;
 }
 
+/* *found = false: the field is in no file of the fragment. */
+static lk_rc find_leaf(const lk_dataset *dataset, size_t fragment, const lk_lance_field *field, bool *found,
+    size_t *file, size_t *column, lk_err *err)
+{
+    int32_t at = -1;
+    *found = lk_fragment_find(&dataset->manifest->fragments[fragment], field->id, file, &at);
+    if (*found && at < 0) {
+        return lk_fail(err, LK_E_CORRUPT_FILE, "field %d is listed without a column", field->id);
+    }
+    *column = (size_t)at;
+    return LK_OK;
+}
+
 static lk_rc leaf_source(
     lk_dataset *dataset, size_t fragment, const lk_lance_field *field, lk_field_source *out, lk_err *err)
 {
-    size_t  file = 0;
-    int32_t column = -1;
-    if (!lk_fragment_find(&dataset->manifest->fragments[fragment], field->id, &file, &column)) {
-        return LK_OK; /* file stays NULL: all null */
+    size_t file = 0;
+    bool   found = false;
+    lk_rc  rc = find_leaf(dataset, fragment, field, &found, &file, &out->column, err);
+    if (rc != LK_OK || !found) {
+        return rc; /* file stays NULL: all null */
     }
-    if (column < 0) {
-        return lk_fail(err, LK_E_CORRUPT_FILE, "field %d is listed without a column", field->id);
-    }
-    lk_rc rc = lk_dataset_file(dataset, fragment, file, &out->file, err);
-    if (rc == LK_OK && (size_t)column >= lk_file_reader_column_count(out->file)) {
-        rc = lk_fail(err, LK_E_CORRUPT_FILE, "field %d is in column %d of %zu", field->id, column,
+    rc = lk_dataset_file(dataset, fragment, file, &out->file, err);
+    if (rc == LK_OK && out->column >= lk_file_reader_column_count(out->file)) {
+        rc = lk_fail(err, LK_E_CORRUPT_FILE, "field %d is in column %zu of %zu", field->id, out->column,
             lk_file_reader_column_count(out->file));
     }
-    out->column = (size_t)column;
+    return rc;
+}
+
+lk_rc lk_dataset_stats(
+    lk_dataset *dataset, size_t fragment, size_t field, lk_stats **out, size_t *column, lk_err *err)
+{
+    const lk_fragment *in = &dataset->manifest->fragments[fragment];
+    lk_arena           arena = {0};
+    lk_base_store      from = {0};
+    size_t             file = 0;
+    bool               found = false;
+    *out = NULL;
+    lk_rc rc =
+        find_leaf(dataset, fragment, &dataset->manifest->schema->fields[field], &found, &file, column, err);
+    if (rc != LK_OK || !found) {
+        return rc;
+    }
+    rc = find_place(dataset, in->files[file].base, &from, err);
+    if (rc == LK_OK) {
+        lk_bytes key = lk_data_file_key(&in->files[file], &arena);
+        rc = gone(lk_file_cache_stats(from.files, key, in->files[file].size_bytes, out, err), err);
+    }
+    lk_arena_close(&arena);
     return rc;
 }
 
