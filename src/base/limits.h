@@ -122,6 +122,11 @@ _Static_assert(LK_CATALOG_FRESH_MS < LK_CATALOG_STALE_MS, "stale begins after fr
 #define LK_GRPC_HEADERS_BYTES_MAX    (16 * 1024)
 #define LK_GRPC_HANDSHAKE_TIMEOUT_MS 10000
 
+/* What the network may hold of messages that come in, over all connections; beyond it the library drops streams and
+ * connections rather than grow. */
+#define LK_GRPC_MEMORY_BYTES_MAX (512 * 1024 * 1024)
+_Static_assert(LK_GRPC_MEMORY_BYTES_MAX >= 2 * LK_GRPC_PUT_MESSAGE_BYTES_MAX, "one large put must not stop another");
+
 /* Pings on idle connections, so that dead peers and forgetful middle boxes are noticed. */
 #define LK_GRPC_KEEPALIVE_MS         60000
 #define LK_GRPC_KEEPALIVE_TIMEOUT_MS 20000

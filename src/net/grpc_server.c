@@ -202,8 +202,13 @@ static size_t largest_request(const lk_grpc_server *server)
 
 static void create_handle(lk_grpc_server *server)
 {
-    size_t   message_max = largest_request(server);
+    size_t               message_max = largest_request(server);
+    grpc_resource_quota *quota = grpc_resource_quota_create("lake");
+    grpc_resource_quota_resize(quota, LK_GRPC_MEMORY_BYTES_MAX);
     grpc_arg args[] = {
+        {.type = GRPC_ARG_POINTER,
+            .key = (char *)(uintptr_t)GRPC_ARG_RESOURCE_QUOTA,
+            .value.pointer = {quota, grpc_resource_quota_arg_vtable()}},
         integer(GRPC_ARG_ALLOW_REUSEPORT, 0),
         integer(GRPC_ARG_MAX_RECEIVE_MESSAGE_LENGTH, (int)message_max),
         integer(GRPC_ARG_MAX_SEND_MESSAGE_LENGTH, -1),
@@ -218,6 +223,7 @@ static void create_handle(lk_grpc_server *server)
     };
     grpc_channel_args list = {sizeof args / sizeof *args, args};
     server->handle = grpc_server_create(&list, NULL);
+    grpc_resource_quota_unref(quota);
     for (size_t i = 0; i < server->queue_count; i++) {
         server->queues[i] = grpc_completion_queue_create_for_next(NULL);
         grpc_server_register_completion_queue(server->handle, server->queues[i], NULL);
