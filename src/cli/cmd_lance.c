@@ -3,9 +3,8 @@
 #include "base/json.h"
 #include "base/log.h"
 #include "cli/cli.h"
+#include "cli/lance_env.h"
 #include "cli/output.h"
-#include "io/local.h"
-#include "lance/dataset.h"
 #include "lance/manifest.h"
 #include "lance/refs.h"
 
@@ -14,82 +13,6 @@
 #include <unistd.h>
 
 enum { INFO, VERSIONS, SCAN };
-
-/* A dataset that stands alone and what it needs to be read. */
-typedef struct opened {
-    lk_lance_env env;
-    lk_budget    budget;
-    lk_dataset  *dataset;
-} opened;
-
-enum { SCAN_BYTES_MAX = 512 * 1024 * 1024, QUEUE_MAX = 1024 };
-
-static void opened_close(opened *o)
-{
-    lk_dataset_unref(o->dataset);
-    lk_pool_close(o->env.pool);
-    lk_store_close(o->env.store);
-}
-
-static lk_rc check_uri(const char *uri, lk_bytes *path, lk_err *err)
-{
-    static const char file[] = "file://";
-    if (strncmp(uri, file, sizeof file - 1) == 0) {
-        uri += sizeof file - 1;
-    }
-    if (strstr(uri, "://") != NULL) {
-        return lk_cli_usage(err, "%.100s is not on a local path; object storage is not supported yet", uri);
-    }
-    *path = lk_bytes_of(uri);
-    return LK_OK;
-}
-
-/* A shallow clone's rows lie in another local table. */
-static lk_rc open_base(void *context, lk_bytes path, lk_store **out, lk_err *err)
-{
-    lk_arena arena = {0};
-    (void)context;
-    lk_rc rc = check_uri(lk_arena_text(&arena, path), &path, err);
-    if (rc == LK_OK) {
-        rc = lk_local_store_open(out, path, true, err);
-    }
-    lk_arena_close(&arena);
-    return rc;
-}
-
-static lk_rc open_env(const char *uri, opened *out, lk_err *err)
-{
-    lk_bytes path = {0};
-    long     cores = sysconf(_SC_NPROCESSORS_ONLN);
-    lk_budget_init(&out->budget, "scan", SCAN_BYTES_MAX, NULL);
-    out->env.clock = lk_clock_real();
-    out->env.random = lk_random_os();
-    out->env.budget = &out->budget;
-    out->env.open_base = open_base;
-    lk_rc rc = check_uri(uri, &path, err);
-    if (rc == LK_OK) {
-        rc = lk_local_store_open(&out->env.store, path, true, err);
-    }
-    if (rc == LK_OK) {
-        rc = lk_pool_open(&out->env.pool, "scan", cores > 0 ? (size_t)cores : 1, QUEUE_MAX, err);
-    }
-    return rc;
-}
-
-static lk_rc open_dataset(const char *uri, uint64_t version, opened *out, lk_err *err)
-{
-    lk_rc rc = open_env(uri, out, err);
-    if (rc == LK_OK) {
-        rc = lk_dataset_open(&out->env, version, &out->dataset, err);
-        if (rc == LK_E_NOT_FOUND) {
-            lk_detail(err,
-                version == 0 ? "%.100s holds no Lance dataset"
-                             : "%.100s has no such version; see lake lance versions",
-                uri);
-        }
-    }
-    return rc;
-}
 
 /* -- info -------------------------------------------------------------------------------------------- */
 typedef struct ref_list {
@@ -188,7 +111,7 @@ static int info(lk_cli *cli, int argc, char **argv)
     const char  *uri = NULL;
     uint64_t     version = 0;
     bool         json = false;
-    opened       o = {0};
+    lk_cli_lance o = {0};
     lk_err       err = {0};
     int          code = 0;
     const lk_arg args[] = {
@@ -201,14 +124,14 @@ static int info(lk_cli *cli, int argc, char **argv)
         return code;
     }
     ref_list found = {0};
-    lk_rc    rc = open_dataset(uri, version, &o, &err);
+    lk_rc    rc = lk_cli_lance_open(&o, uri, version, &err);
     if (rc == LK_OK) {
         rc = lk_refs_list(o.env.store, &cli->arena, &found.list, &found.count, &err);
     }
     if (rc == LK_OK) {
         (json ? info_json : info_text)(o.dataset, &found);
     }
-    opened_close(&o);
+    lk_cli_lance_close(&o);
     return rc == LK_OK ? 0 : lk_cli_fail(&err);
 }
 
@@ -217,7 +140,7 @@ static int versions(lk_cli *cli, int argc, char **argv)
 {
     const char  *uri = NULL;
     bool         json = false;
-    opened       o = {0};
+    lk_cli_lance o = {0};
     uint64_t    *list = NULL;
     size_t       count = 0;
     lk_err       err = {0};
@@ -230,7 +153,7 @@ static int versions(lk_cli *cli, int argc, char **argv)
             cli, &lk_cli_lance_commands[VERSIONS], args, sizeof args / sizeof args[0], argc, argv, &code)) {
         return code;
     }
-    lk_rc rc = open_env(uri, &o, &err);
+    lk_rc rc = lk_cli_lance_open_store(&o, uri, &err);
     if (rc == LK_OK) {
         rc = lk_dataset_versions(&o.env, &cli->arena, &list, &count, &err);
     }
@@ -244,7 +167,7 @@ static int versions(lk_cli *cli, int argc, char **argv)
     if (rc == LK_OK && json) {
         puts("]");
     }
-    opened_close(&o);
+    lk_cli_lance_close(&o);
     return rc == LK_OK ? 0 : lk_cli_fail(&err);
 }
 
@@ -302,7 +225,7 @@ static int scan(lk_cli *cli, int argc, char **argv)
     uint64_t        version = 0, count = 0;
     lk_scan_options options = {.limit = UINT64_MAX};
     lk_batches     *rows = NULL;
-    opened          o = {0};
+    lk_cli_lance    o = {0};
     lk_err          err = {0};
     int             code = 0;
     const lk_arg    args[] = {
@@ -318,7 +241,7 @@ static int scan(lk_cli *cli, int argc, char **argv)
             cli, &lk_cli_lance_commands[SCAN], args, sizeof args / sizeof args[0], argc, argv, &code)) {
         return code;
     }
-    lk_rc rc = open_dataset(uri, version, &o, &err);
+    lk_rc rc = lk_cli_lance_open(&o, uri, version, &err);
     if (rc == LK_OK) {
         rc = find_columns(lk_dataset_schema(o.dataset), columns, &cli->arena, &options, &err);
     }
@@ -332,7 +255,7 @@ static int scan(lk_cli *cli, int argc, char **argv)
         fprintf(stderr, "%" PRIu64 " rows\n", count);
     }
     lk_batches_close(rows);
-    opened_close(&o);
+    lk_cli_lance_close(&o);
     return rc == LK_OK ? 0 : lk_cli_fail(&err);
 }
 

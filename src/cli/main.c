@@ -12,8 +12,8 @@
 #endif
 
 static const lk_cli_command *const lists[] = {lk_cli_serve_commands, lk_cli_table_commands,
-    lk_cli_append_commands, lk_cli_sql_commands, lk_cli_lance_commands, lk_cli_selftest_commands,
-    lk_cli_config_commands};
+    lk_cli_append_commands, lk_cli_sql_commands, lk_cli_lance_commands, lk_cli_lance_change_commands,
+    lk_cli_selftest_commands, lk_cli_config_commands};
 enum { LISTS = sizeof lists / sizeof lists[0] };
 
 static void print_help(FILE *out)
@@ -23,7 +23,7 @@ static void print_help(FILE *out)
         out);
     for (size_t i = 0; i < LISTS; i++) {
         for (const lk_cli_command *c = lists[i]; c->about.name != NULL; c++) {
-            fprintf(out, "  %-16s%s\n", c->about.name, c->about.summary);
+            fprintf(out, "  %-22s%s\n", c->about.name, c->about.summary);
         }
     }
     fputs("\n`lake COMMAND --help` explains one, with examples; `lake help settings` lists the settings.\n"

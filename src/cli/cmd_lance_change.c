@@ -1,0 +1,217 @@
+/* cmd_lance_change.c - `lake lance tag|restore|...`: changes of a Lance dataset in place, without a server. */
+#include "base/json.h"
+#include "cli/cli.h"
+#include "cli/lance_env.h"
+#include "lance/alter.h"
+#include "lance/refs.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+enum { TAG_LIST, TAG_CREATE, TAG_MOVE, TAG_DELETE, RESTORE };
+
+/* A command's options, parsed against the row of this file's table. */
+static bool parse(lk_cli *cli, int row, const lk_arg *args, size_t count, int argc, char **argv, int *code)
+{
+    return lk_cli_parse(cli, &lk_cli_lance_change_commands[row], args, count, argc, argv, code);
+}
+
+static int end(lk_rc rc, lk_cli_lance *lance, const lk_err *err)
+{
+    lk_cli_lance_close(lance);
+    return rc == LK_OK ? 0 : lk_cli_fail(err);
+}
+
+/* One line: an object of numbers for --json, else a sentence. */
+typedef struct report_number {
+    const char *key;
+    uint64_t    value;
+} report_number;
+
+static void report(bool json, const char *sentence, const report_number *numbers, size_t count)
+{
+    lk_buf         text = {0};
+    lk_json_writer w = {.out = &text};
+    if (!json) {
+        puts(sentence);
+        return;
+    }
+    lk_json_object(&w);
+    for (size_t i = 0; i < count; i++) {
+        lk_json_key(&w, numbers[i].key);
+        lk_json_u64(&w, numbers[i].value);
+    }
+    lk_json_object_end(&w);
+    printf("%.*s\n", LK_FMT(lk_buf_view(&text)));
+    lk_buf_deinit(&text);
+}
+
+/* What most commands say: the version they made. */
+static void report_version(bool json, const char *what, const lk_dataset *dataset)
+{
+    const report_number number = {"version", lk_dataset_version(dataset)};
+    lk_buf              sentence = {0};
+    lk_buf_format(&sentence, "%s: version %" PRIu64, what, number.value);
+    report(json, sentence.data, &number, 1);
+    lk_buf_deinit(&sentence);
+}
+
+/* -- tag ------------------------------------------------------------------------------------------------ */
+
+static void print_tags(const lk_ref *refs, size_t count, bool json)
+{
+    lk_buf         text = {0};
+    lk_json_writer w = {.out = &text};
+    lk_json_array(&w);
+    for (size_t i = 0; i < count; i++) {
+        if (refs[i].kind != LK_REF_TAG) {
+            continue;
+        }
+        if (!json) {
+            printf("%-32.*s version %" PRIu64 "%s%.*s\n", LK_FMT(refs[i].name), refs[i].version,
+                refs[i].branch.size == 0 ? "" : " of ", LK_FMT(refs[i].branch));
+        }
+        lk_json_object(&w);
+        lk_json_key(&w, "name");
+        lk_json_text(&w, refs[i].name);
+        lk_json_key(&w, "version");
+        lk_json_u64(&w, refs[i].version);
+        lk_json_key(&w, "branch");
+        lk_json_text(&w, refs[i].branch.size == 0 ? LK_LITERAL("main") : refs[i].branch);
+        lk_json_object_end(&w);
+    }
+    lk_json_array_end(&w);
+    if (json) {
+        printf("%.*s\n", LK_FMT(lk_buf_view(&text)));
+    }
+    lk_buf_deinit(&text);
+}
+
+static int tag_list(lk_cli *cli, int argc, char **argv)
+{
+    const char  *uri = NULL;
+    bool         json = false;
+    lk_cli_lance lance = {0};
+    lk_ref      *refs = NULL;
+    size_t       count = 0;
+    lk_err       err = {0};
+    int          code = 0;
+    const lk_arg args[] = {
+        {"URI", LK_ARG_OPERAND, &uri, NULL, "directory of the dataset", false},
+        {"--json", LK_ARG_FLAG, &json, NULL, "one JSON array", false},
+    };
+    if (!parse(cli, TAG_LIST, args, sizeof args / sizeof args[0], argc, argv, &code)) {
+        return code;
+    }
+    lk_rc rc = lk_cli_lance_open(&lance, uri, 0, &err);
+    if (rc == LK_OK) {
+        rc = lk_refs_list(lance.env.store, &cli->arena, &refs, &count, &err);
+    }
+    if (rc == LK_OK) {
+        print_tags(refs, count, json);
+    }
+    return end(rc, &lance, &err);
+}
+
+/* tag create and tag move: the same words, another verb. */
+static int put_tag(lk_cli *cli, int row, int argc, char **argv)
+{
+    const char  *uri = NULL, *name = NULL;
+    uint64_t     version = 0;
+    lk_cli_lance lance = {0};
+    lk_err       err = {0};
+    int          code = 0;
+    const lk_arg args[] = {
+        {"URI", LK_ARG_OPERAND, &uri, NULL, "directory of the dataset", false},
+        {"NAME", LK_ARG_OPERAND, &name, NULL, "letters, digits, '.', '-' and '_'", false},
+        {"--version", LK_ARG_U64, &version, "N", "name this version instead of the latest", false},
+    };
+    if (!parse(cli, row, args, sizeof args / sizeof args[0], argc, argv, &code)) {
+        return code;
+    }
+    lk_rc rc = lk_cli_lance_open(&lance, uri, version, &err);
+    if (rc == LK_OK) {
+        rc = (row == TAG_CREATE ? lk_tag_create : lk_tag_move)(
+            lance.env.store, lance.env.clock, lk_bytes_of(name), lk_dataset_version(lance.dataset), &err);
+    }
+    return end(rc, &lance, &err);
+}
+
+static int tag_create(lk_cli *cli, int argc, char **argv)
+{
+    return put_tag(cli, TAG_CREATE, argc, argv);
+}
+
+static int tag_move(lk_cli *cli, int argc, char **argv)
+{
+    return put_tag(cli, TAG_MOVE, argc, argv);
+}
+
+static int tag_delete(lk_cli *cli, int argc, char **argv)
+{
+    const char  *uri = NULL, *name = NULL;
+    lk_cli_lance lance = {0};
+    lk_err       err = {0};
+    int          code = 0;
+    const lk_arg args[] = {
+        {"URI", LK_ARG_OPERAND, &uri, NULL, "directory of the dataset", false},
+        {"NAME", LK_ARG_OPERAND, &name, NULL, "the tag", false},
+    };
+    if (!parse(cli, TAG_DELETE, args, sizeof args / sizeof args[0], argc, argv, &code)) {
+        return code;
+    }
+    lk_rc rc = lk_cli_lance_open(&lance, uri, 0, &err);
+    if (rc == LK_OK) {
+        rc = lk_tag_delete(lance.env.store, lk_bytes_of(name), &err);
+    }
+    return end(rc, &lance, &err);
+}
+
+/* -- restore -------------------------------------------------------------------------------------------- */
+
+static int restore(lk_cli *cli, int argc, char **argv)
+{
+    const char  *uri = NULL;
+    uint64_t     version = 0;
+    bool         json = false;
+    lk_cli_lance lance = {0};
+    lk_dataset  *next = NULL;
+    lk_err       err = {0};
+    int          code = 0;
+    const lk_arg args[] = {
+        {"URI", LK_ARG_OPERAND, &uri, NULL, "directory of the dataset", false},
+        {"--version", LK_ARG_U64, &version, "N", "the version to have again", true},
+        {"--json", LK_ARG_FLAG, &json, NULL, "one JSON object", false},
+    };
+    if (!parse(cli, RESTORE, args, sizeof args / sizeof args[0], argc, argv, &code)) {
+        return code;
+    }
+    lk_rc rc = version == 0 ? lk_cli_usage(&err, "versions count from 1") : LK_OK;
+    if (rc == LK_OK) {
+        rc = lk_cli_lance_open(&lance, uri, 0, &err);
+    }
+    if (rc == LK_OK) {
+        rc = lk_dataset_restore(lance.dataset, lk_direct_committer(), version, NULL, &next, &err);
+    }
+    if (rc == LK_OK) {
+        report_version(json, "restored", next);
+    }
+    lk_dataset_unref(next);
+    return end(rc, &lance, &err);
+}
+
+const lk_cli_command lk_cli_lance_change_commands[] = {
+    [TAG_LIST] = {{"lance tag list", "list a Lance dataset's tags", NULL}, tag_list},
+    [TAG_CREATE] = {{"lance tag create", "give a version a name, which keeps it from cleanup",
+                        "Example:\n  lake lance tag create ./arm.lance training-7 --version 12"},
+        tag_create},
+    [TAG_MOVE] = {{"lance tag move", "let a tag name another version", NULL}, tag_move},
+    [TAG_DELETE] = {{"lance tag delete", "remove a tag; its version stays until a cleanup", NULL},
+        tag_delete},
+    [RESTORE] = {{"lance restore", "make an old version the newest one",
+                     "Its rows, columns and indices are committed again as a new version; what came after it "
+                     "stays in the history.\nExample:\n  lake lance restore ./arm.lance --version 12"},
+        restore},
+    {{NULL, NULL, NULL}, NULL},
+};
