@@ -3,6 +3,7 @@
  * survived.
  */
 #include "lance/column.h"
+#include "lance/cpu.h"
 #include "lance/scan_priv.h"
 
 #include <stdlib.h>
@@ -70,13 +71,13 @@ static lk_rc test_rows(morsel *self, lk_err *err)
     return rc;
 }
 
-static uint64_t count_kept(const morsel *self)
+LK_VECTOR static uint64_t count_ones(const uint8_t *selection, uint64_t rows)
 {
-    uint64_t kept = 0;
-    for (uint64_t row = 0; row < self->rows; row++) {
-        kept += self->selection[row];
+    uint64_t ones = 0;
+    for (uint64_t row = 0; row < rows; row++) {
+        ones += selection[row];
     }
-    return kept;
+    return ones;
 }
 
 static lk_rc drop_deleted(morsel *self, lk_err *err)
@@ -111,21 +112,26 @@ static lk_rc select_rows(morsel *self, lk_err *err)
         rc = drop_deleted(self, err);
     }
     if (rc == LK_OK) {
-        self->kept = count_kept(self);
+        self->kept = count_ones(self->selection, self->rows);
     }
     return rc;
 }
 
 /* -- which ranges the other columns read -------------------------------------------------------------- */
-static size_t count_runs(const morsel *self)
+/* Rows that are kept behind one that is not. */
+LK_VECTOR static uint64_t count_begins(const uint8_t *selection, uint64_t rows)
 {
-    size_t  runs = 0;
-    uint8_t before = 0;
-    for (uint64_t row = 0; row < self->rows; row++) {
-        runs += self->selection[row] & (before ^ 1U);
-        before = self->selection[row];
+    uint64_t begins = 0;
+    for (uint64_t row = 1; row < rows; row++) {
+        begins += (uint8_t)(selection[row] & (selection[row - 1] ^ 1U));
     }
-    return runs + self->plan->range_count; /* a run may go on in the next range */
+    return begins;
+}
+
+/* At least as many runs as there are; one may go on in the next range. */
+static size_t runs_at_most(const morsel *self)
+{
+    return count_begins(self->selection, self->rows) + 1 + self->plan->range_count;
 }
 
 static size_t range_runs(const morsel *self, const lk_row_range *range, uint64_t done, lk_row_range *out)
@@ -150,7 +156,7 @@ static void choose_ranges(morsel *self)
     self->kept_ranges = self->ranges;
     self->kept_count = self->plan->range_count;
     self->exact = self->kept == self->rows;
-    size_t runs = self->exact ? 0 : count_runs(self);
+    size_t runs = self->exact ? 0 : runs_at_most(self);
     if (self->exact || runs > self->rows / ROWS_A_RUN + 1) {
         return;
     }
