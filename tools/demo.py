@@ -1,7 +1,9 @@
 #!/usr/bin/env python3
 """demo.py - one walk through lake: serve, load a public data set, run SQL, read the same tables in place.
 
-`make demo` runs it. LAKE_BIN names the binary; the data stay in build/demo/data.
+    demo.py [DIRECTORY]     build/demo if none is given; what it holds is removed first, the data stay
+
+`make demo` runs it. LAKE_BIN names the binary.
 """
 import fcntl
 import importlib.util
@@ -18,10 +20,11 @@ import zipfile
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 LAKE = pathlib.Path(os.environ.get("LAKE_BIN", ROOT / "build" / "lake"))
-DEMO = ROOT / "build" / "demo"
+DEMO = pathlib.Path(sys.argv[1]).resolve() if len(sys.argv) > 1 else ROOT / "build" / "demo"
 DATA = DEMO / "data"
 READY = DEMO / "ready.json"
 SERVER_LOG = DEMO / "server.log"
+MADE = {"data", "csv", "ready.json", "server.log"}
 START_TIMEOUT_SECS, STOP_TIMEOUT_SECS = 20, 40
 
 TABLES = {"airlines": 16, "airports": 1458, "planes": 3322, "weather": 26115, "flights": 336776}
@@ -184,8 +187,10 @@ def walk():
 def main():
     if not LAKE.exists():
         raise Failed(f"{show(LAKE)} is not there; run: make")
-    refuse_if_served()
     if DEMO.exists():
+        refuse_if_served()
+        if any(path.name not in MADE for path in DEMO.iterdir()):
+            raise Failed(f"{show(DEMO)} holds other things than a demo; name an empty directory")
         shutil.rmtree(DEMO)
     DEMO.mkdir(parents=True)
     walk()
