@@ -139,7 +139,7 @@ static int64_t rows_per_message(const sender *self, const struct ArrowArray *bat
     if (self->options->keep_batches || batch->length <= 1) {
         return batch->length;
     }
-    size_t  bytes = lk_array_bytes(self->schema, batch);
+    size_t  bytes = lk_array_range_bytes(self->schema, batch, 0, batch->length);
     int64_t rows = LK_STREAM_BATCH_ROWS;
     if (bytes > MESSAGE_BYTES_MAX) {
         int64_t parts = (int64_t)(bytes / (MESSAGE_BYTES_MAX / 2)) + 1;
@@ -214,7 +214,7 @@ typedef struct queue {
 
 static bool push(queue *q, struct ArrowArray *batch)
 {
-    size_t size = lk_array_bytes(q->self->schema, batch);
+    size_t size = lk_array_range_bytes(q->self->schema, batch, 0, batch->length);
     lk_mutex_lock(&q->mutex);
     while (!q->stop && (q->count == QUEUE_BATCHES_MAX || (q->count > 0 && q->bytes + size > QUEUE_BYTES))) {
         lk_cond_wait(&q->changed, &q->mutex);

@@ -36,7 +36,7 @@ static lk_rc take_batch(lk_rows *rows, struct ArrowArray *batch, uint64_t bytes_
 {
     int64_t before = (int64_t)rows->row_count;
     rows->row_count += (uint64_t)batch->length;
-    rows->bytes += lk_array_bytes(&rows->schema, batch);
+    rows->bytes += lk_array_range_bytes(&rows->schema, batch, 0, batch->length);
     lk_rc rc = check_counts(rows, bytes_max, err);
     if (rc == LK_OK) {
         rc = lk_batch_check_nulls(&rows->schema, batch, before, err);
