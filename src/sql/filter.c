@@ -413,11 +413,12 @@ static void push(
     (*list)[(*count)++] = node;
 }
 
-void lk_scan_filters_offer(lk_scan_filters *filters, const struct ArrowSchema *schema,
+bool lk_scan_filters_offer(lk_scan_filters *filters, const struct ArrowSchema *schema, bool keeps,
     duckdb_v2_table_function_filter_pushdown_info_handle info)
 {
     translator t = {&filters->arena, schema, info};
     idx_t      count = 0;
+    bool       any = false;
     (void)duckdb_v2_table_function_filter_pushdown_get_filter_count(info, &count, NULL);
     filters->wider_count = 0; /* what was not accepted is offered again */
     for (idx_t i = 0; i < count; i++) {
@@ -428,12 +429,15 @@ void lk_scan_filters_offer(lk_scan_filters *filters, const struct ArrowSchema *s
         if (node == NULL) {
             continue;
         }
-        if (exact && duckdb_v2_table_function_filter_pushdown_accept(info, i, NULL) == DUCKDB_V2_ERROR_NONE) {
+        if (exact && !keeps &&
+            duckdb_v2_table_function_filter_pushdown_accept(info, i, NULL) == DUCKDB_V2_ERROR_NONE) {
             push(&filters->arena, &filters->exact, &filters->exact_count, &filters->exact_room, node);
+            any = true;
         } else {
             push(&filters->arena, &filters->wider, &filters->wider_count, &filters->wider_room, node);
         }
     }
+    return any;
 }
 
 const lk_predicate *lk_scan_filters_all(lk_scan_filters *filters)

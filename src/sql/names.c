@@ -1,9 +1,12 @@
 /*
- * names.c - what a table name means on one run's connection: "lake:N" is lake_scan(run, N); nothing else is
- * anything. The rewritten text holds no other names; this refusal is the second lock on the same door.
+ * names.c - what a table name means on one run's connection: "lake:N" is lake_scan(run := R, source := N,
+ * reference := M); nothing else is anything. The arguments are named, because the optimiser merges scans with equal
+ * positional ones, without looking at the filters that they have taken over. The rewritten text holds no other names; this refusal is the second lock on the same door.
  * Threads: the planning thread.
  */
 #include "sql/run_priv.h"
+
+#include <stdlib.h>
 
 static void refuse(duckdb_v2_error_info_handle slot)
 {
@@ -31,16 +34,28 @@ static bool read_name(duckdb_v2_replacement_scan_info_handle info, size_t *sourc
     return good;
 }
 
-static DUCKDB_V2_ERROR add_argument(
-    duckdb_v2_replacement_scan_info_handle info, duckdb_v2_factory_handle factory, uint64_t number)
+static DUCKDB_V2_ERROR add_argument(duckdb_v2_replacement_scan_info_handle info,
+    duckdb_v2_factory_handle factory, const char *name, uint64_t number)
 {
     duckdb_v2_value_handle value = NULL;
+    duckdb_v2_str          parameter = lk_duck_str(lk_bytes_of(name));
     DUCKDB_V2_ERROR        code = duckdb_v2_value_create_ubigint(factory, number, &value, NULL);
     if (code == DUCKDB_V2_ERROR_NONE) {
-        code = duckdb_v2_replacement_scan_add_argument(info, value, NULL);
+        code = duckdb_v2_replacement_scan_add_named_argument(info, &parameter, value, NULL);
     }
     (void)duckdb_v2_value_destroy(&value);
     return code;
+}
+
+static uint64_t new_reference(lk_run *run)
+{
+    if (run->reference_count == run->reference_room) {
+        run->reference_room = run->reference_room == 0 ? 8 : run->reference_room * 2;
+        run->references = realloc(run->references, run->reference_room * sizeof *run->references);
+        LK_ASSERT(run->references != NULL);
+    }
+    run->references[run->reference_count] = (lk_run_reference){0};
+    return run->reference_count++;
 }
 
 static void on_name(duckdb_v2_replacement_scan_info_handle info, duckdb_v2_context_handle context,
@@ -56,7 +71,7 @@ static void on_name(duckdb_v2_replacement_scan_info_handle info, duckdb_v2_conte
         refuse(*slot);
         return;
     }
-    const lk_run   *run = data;
+    lk_run         *run = data;
     DUCKDB_V2_ERROR code = duckdb_v2_context_get_factory(context, &factory, NULL);
     if (code == DUCKDB_V2_ERROR_NONE) {
         code = duckdb_v2_qname_create(&name, 1, &function, NULL);
@@ -65,10 +80,13 @@ static void on_name(duckdb_v2_replacement_scan_info_handle info, duckdb_v2_conte
         code = duckdb_v2_replacement_scan_set_function_name(info, function, NULL);
     }
     if (code == DUCKDB_V2_ERROR_NONE) {
-        code = add_argument(info, factory, run->id);
+        code = add_argument(info, factory, "run", run->id);
     }
     if (code == DUCKDB_V2_ERROR_NONE) {
-        code = add_argument(info, factory, source);
+        code = add_argument(info, factory, "source", source);
+    }
+    if (code == DUCKDB_V2_ERROR_NONE) {
+        code = add_argument(info, factory, "reference", new_reference(run));
     }
     (void)duckdb_v2_qname_destroy(&function);
     if (code != DUCKDB_V2_ERROR_NONE) {

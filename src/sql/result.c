@@ -167,7 +167,8 @@ static void close_result(lk_batches *batches)
 {
     result *self = (result *)batches;
     if (self->rows != NULL && !self->done) {
-        (void)duckdb_v2_connection_interrupt(self->run.connection, NULL); /* else destroying waits for the work */
+        (void)duckdb_v2_connection_interrupt(
+            self->run.connection, NULL); /* else destroying waits for the work */
     }
     (void)duckdb_v2_arrow_result_destroy(&self->rows);
     if (self->registered) {
@@ -178,6 +179,7 @@ static void close_result(lk_batches *batches)
     lk_schema_release(&self->exported);
     lk_schema_release(&self->base.schema);
     free(self->restores);
+    free(self->run.references);
     lk_sql_statement_unref(self->run.statement);
     lk_mutex_deinit(&self->run.mutex);
     free(self);
@@ -220,7 +222,15 @@ static lk_rc next_batch(lk_batches *batches, struct ArrowArray *out, lk_err *err
     return rc;
 }
 
-/* Plans the statement. DuckDB may start its first pipelines at once; an early close interrupts them. */
+static DUCKDB_V2_ERROR execute(
+    result *self, duckdb_v2_sql_statement_handle statement, duckdb_v2_error_info_handle *info)
+{
+    return duckdb_v2_statement_execute_arrow(
+        self->run.connection, statement, NULL, NULL, 0, LK_STREAM_BATCH_ROWS, &self->rows, info);
+}
+
+/* Plans the statement. DuckDB may start its first pipelines at once; an early close interrupts them. When the
+ * optimiser wanted to copy a scan that had taken filters over, it plans again with the filters left to DuckDB. */
 static lk_rc plan(result *self, const char *engine_sql, lk_err *err)
 {
     duckdb_v2_error_info_handle    info = NULL;
@@ -229,8 +239,12 @@ static lk_rc plan(result *self, const char *engine_sql, lk_err *err)
     if (rc != LK_OK) {
         return rc;
     }
-    DUCKDB_V2_ERROR code = duckdb_v2_statement_execute_arrow(
-        self->run.connection, statement, NULL, NULL, 0, LK_STREAM_BATCH_ROWS, &self->rows, &info);
+    DUCKDB_V2_ERROR code = execute(self, statement, &info);
+    if (code != DUCKDB_V2_ERROR_NONE && self->run.copied) {
+        (void)duckdb_v2_error_info_destroy(&info);
+        self->run.keeps_filters = true;
+        code = execute(self, statement, &info);
+    }
     (void)duckdb_v2_sql_statement_destroy(&statement);
     struct ArrowSchema schema = {0};
     if (code == DUCKDB_V2_ERROR_NONE) {
@@ -254,6 +268,7 @@ lk_rc lk_result_open(lk_duck *duck, lk_runs *runs, const lk_sql_request *request
     self->run.runs = runs;
     self->run.statement = lk_sql_statement_ref(request->statement);
     self->run.cancel = request->cancel;
+    self->run.keeps_filters = request->filters_stay;
     lk_mutex_init(&self->run.mutex, LK_RANK_SCAN);
 
     lk_rc rc = lk_cancel_check(request->cancel, err);

@@ -20,6 +20,12 @@ typedef struct lk_run_source {
     struct ArrowSchema carrier; /* lk_carrier_schema of the schema */
 } lk_run_source;
 
+/* One table reference of the plan. A copy of a scan is bound again under the same number, and would know nothing of
+ * the filters that the first one has taken over. */
+typedef struct lk_run_reference {
+    bool filtered; /* some scan of it has taken filters over */
+} lk_run_reference;
+
 typedef struct lk_runs lk_runs;
 
 typedef struct lk_run {
@@ -30,9 +36,14 @@ typedef struct lk_run {
     lk_cancel                  *cancel;
     duckdb_v2_connection_handle connection;
     lk_run_source              *sources; /* statement->source_count */
-    lk_mutex                    mutex;   /* rank SCAN */
-    bool                        failed;  /* by mutex */
-    lk_err                      failure; /* by mutex */
+    /* The planning thread's: */
+    lk_run_reference *references; /* by reference number */
+    size_t            reference_count, reference_room;
+    bool              keeps_filters; /* this plan's scans take no filter over, they only prune */
+    bool              copied;        /* a scan that had taken filters over was to be bound again */
+    lk_mutex          mutex;         /* rank SCAN */
+    bool              failed;        /* by mutex */
+    lk_err            failure;       /* by mutex */
 } lk_run;
 
 const struct ArrowSchema *lk_run_source_schema(const lk_run_source *source);
@@ -51,9 +62,9 @@ void                lk_runs_remove(lk_runs *runs, lk_run *run);
 lk_run *lk_runs_find(lk_runs *runs, uint64_t id); /* borrowed: valid in callbacks of that run's connection */
 
 /* -- the table function (scan.c) ------------------------------------------------------------------- */
-/* Registers lake_scan(run, source) for all connections. */
+/* Registers lake_scan(run, source, reference) for all connections. */
 LK_MUST_CHECK lk_rc lk_scan_register(duckdb_v2_connection_handle connection, lk_runs *runs, lk_err *err);
-/* Makes "lake:N" on this run's connection mean lake_scan(run, N), and every other name nothing. */
+/* Makes "lake:N" on this run's connection mean lake_scan(run, N, reference), and every other name nothing. */
 LK_MUST_CHECK lk_rc lk_scan_bind_names(lk_run *run, lk_err *err);
 
 /* -- filters (filter.c) ---------------------------------------------------------------------------- */
@@ -65,8 +76,9 @@ typedef struct lk_scan_filters {
     size_t               wider_count, wider_room;
 } lk_scan_filters;
 
-/* Takes what the optimiser offers and we can apply. */
-void lk_scan_filters_offer(lk_scan_filters *filters, const struct ArrowSchema *schema,
+/* Takes what the optimiser offers and we can apply; exact ones leave DuckDB unless it keeps them. Returns whether
+ * any did. */
+bool lk_scan_filters_offer(lk_scan_filters *filters, const struct ArrowSchema *schema, bool keeps,
     duckdb_v2_table_function_filter_pushdown_info_handle info);
 /* All of them in one tree, in the arena; NULL when there are none. */
 const lk_predicate *lk_scan_filters_all(lk_scan_filters *filters);

@@ -65,6 +65,19 @@ static void names_resolve_as_in_sql(void **state)
         {"SELECT sum(id) FROM ns.t AT (VERSION => 3)", "49995000\n"},
         {"SELECT max(a.id) FROM ns.t AS a AT (REVISION => 'x:3')", "9999\n"},
         {"SELECT range FROM range(3)", "0\n1\n2\n"},
+        {"SELECT (SELECT count(*) FROM ns.t WHERE id < 5), (SELECT count(*) FROM ns.t WHERE id < 7)",
+            "5|7\n"},
+        {"SELECT count(*) FROM (SELECT * FROM ns.t WHERE id < 5 UNION ALL SELECT * FROM ns.t WHERE id < 7)",
+            "12\n"},
+        {"WITH q AS (SELECT * FROM ns.t WHERE id < 50) SELECT count(*) FROM q a JOIN q b ON a.id = b.id + 1 "
+         "WHERE "
+         "a.id > 10 AND b.id < 20",
+            "10\n"},
+        {"SELECT sum(n) FROM (SELECT s, count(*) AS n FROM ns.t WHERE id >= 100 GROUP BY s HAVING count(*) = "
+         "10)",
+            "9000\n"},
+        {"SELECT a.id FROM ns.t a SEMI JOIN ns.t b ON a.id = b.id AND b.id IN (3, 5) ORDER BY 1", "3\n5\n"},
+        {"SELECT count(*) FROM ns.t WHERE id = 5 AND (SELECT max(id) FROM ns.t) = 9999", "1\n"},
         {"VALUES (1), (2)", "1\n2\n"},
         {"SELECT id FROM ns.t WHERE id IN (1, 3) OR s LIKE 'no%' OR id BETWEEN 9998 AND 10005 ORDER BY id",
             "1\n3\n9998\n9999\n"},

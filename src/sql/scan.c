@@ -1,5 +1,5 @@
 /*
- * scan.c - DuckDB's table function over a pinned snapshot: lake_scan(run, source).
+ * scan.c - DuckDB's table function over a pinned snapshot: lake_scan(run, source, reference).
  *
  * bind       the source's columns in their carrier types
  * pushdown   filters that lk_predicate holds exactly leave DuckDB; others still prune
@@ -16,9 +16,10 @@
 
 enum { CHUNK_ROWS = 2048 };
 
-typedef struct bound { /* one table reference in one plan */
+typedef struct bound { /* one scan in one plan */
     lk_run         *run;
     lk_run_source  *source;
+    size_t          reference;
     lk_scan_filters filters;
 } bound;
 
@@ -84,10 +85,16 @@ static void bound_free(void *data)
     free(b);
 }
 
-static bool argument(duckdb_v2_function_bind_info_handle info, idx_t i, uint64_t *out)
+static bool argument(duckdb_v2_function_bind_info_handle info, const char *name, uint64_t *out)
 {
     duckdb_v2_value_handle value = NULL;
-    bool good = duckdb_v2_function_bind_get_arg_value(info, i, &value, NULL) == DUCKDB_V2_ERROR_NONE &&
+    duckdb_v2_str          parameter = lk_duck_str(lk_bytes_of(name));
+    idx_t                  index = 0;
+    bool                   found = false;
+    bool good = duckdb_v2_function_bind_get_arg_index(info, &parameter, &index, &found, NULL) ==
+                    DUCKDB_V2_ERROR_NONE &&
+                found &&
+                duckdb_v2_function_bind_get_arg_value(info, index, &value, NULL) == DUCKDB_V2_ERROR_NONE &&
                 duckdb_v2_value_get_ubigint(value, out, NULL) == DUCKDB_V2_ERROR_NONE;
     (void)duckdb_v2_value_destroy(&value);
     return good;
@@ -127,25 +134,42 @@ static uint64_t row_count(const lk_run_source *source)
                                     : source->snapshot->ops->row_count(source->snapshot);
 }
 
-static void on_bind(duckdb_v2_function_bind_info_handle info,
-    duckdb_v2_table_function_bind_info_handle result, duckdb_v2_context_handle context,
-    duckdb_v2_error_info_handle *slot)
+/* Which run, source and reference a call names; NULL (and the error slot filled) when it must not be bound. */
+static bound *new_bound(duckdb_v2_function_bind_info_handle info, duckdb_v2_error_info_handle slot)
 {
     void    *runs = NULL;
-    uint64_t id = 0, index = 0;
+    uint64_t id = 0, source = 0, reference = 0;
     lk_run  *run = NULL;
     if (duckdb_v2_function_bind_get_user_data(info, &runs, NULL) == DUCKDB_V2_ERROR_NONE &&
-        argument(info, 0, &id) && argument(info, 1, &index)) {
+        argument(info, "run", &id) && argument(info, "source", &source) &&
+        argument(info, "reference", &reference)) {
         run = lk_runs_find(runs, id);
     }
-    if (run == NULL || index >= run->statement->source_count) {
-        fail_text(*slot, "no such scan");
-        return;
+    if (run == NULL || source >= run->statement->source_count || reference >= run->reference_count) {
+        fail_text(slot, "no such scan");
+        return NULL;
+    }
+    if (run->references[reference].filtered) {
+        run->copied = true;
+        fail_text(slot, "a scan with filters cannot be copied");
+        return NULL;
     }
     bound *b = calloc(1, sizeof *b);
     LK_ASSERT(b != NULL);
     b->run = run;
-    b->source = &run->sources[index];
+    b->source = &run->sources[source];
+    b->reference = reference;
+    return b;
+}
+
+static void on_bind(duckdb_v2_function_bind_info_handle info,
+    duckdb_v2_table_function_bind_info_handle result, duckdb_v2_context_handle context,
+    duckdb_v2_error_info_handle *slot)
+{
+    bound *b = new_bound(info, *slot);
+    if (b == NULL) {
+        return;
+    }
     duckdb_v2_error_info_handle problem = NULL;
     duckdb_v2_opaque            data = {b, bound_free, NULL};
     DUCKDB_V2_ERROR             code = declare(b, result, context, &problem);
@@ -169,7 +193,10 @@ static void on_pushdown(duckdb_v2_table_function_filter_pushdown_info_handle inf
     if (duckdb_v2_table_function_filter_pushdown_get_bind_data(info, &data, NULL) == DUCKDB_V2_ERROR_NONE) {
         bound *b = data;
         if (b->source->snapshot != NULL) {
-            lk_scan_filters_offer(&b->filters, lk_run_source_schema(b->source), info);
+            bool taken = lk_scan_filters_offer(
+                &b->filters, lk_run_source_schema(b->source), b->run->keeps_filters, info);
+            lk_run_reference *reference = &b->run->references[b->reference];
+            reference->filtered = reference->filtered || taken;
         }
     }
 }
@@ -449,7 +476,7 @@ static void on_partition(duckdb_v2_table_function_partition_data_info_handle inf
 static DUCKDB_V2_ERROR add_parameters(duckdb_v2_factory_handle factory,
     duckdb_v2_table_function_handle function, duckdb_v2_error_info_handle *info)
 {
-    static const char *const            names[] = {"run", "source"};
+    static const char *const            names[] = {"run", "source", "reference"};
     duckdb_v2_function_signature_handle signature = NULL;
     duckdb_v2_logical_type_handle       type = NULL;
     DUCKDB_V2_ERROR code = duckdb_v2_table_function_get_signature(function, &signature, info);
@@ -457,10 +484,10 @@ static DUCKDB_V2_ERROR add_parameters(duckdb_v2_factory_handle factory,
         code = duckdb_v2_factory_create_type_from_id(
             factory, DUCKDB_V2_LOGICAL_TYPE_ID_UBIGINT, NULL, NULL, 0, &type, info);
     }
-    for (size_t i = 0; code == DUCKDB_V2_ERROR_NONE && i < 2; i++) {
+    for (size_t i = 0; code == DUCKDB_V2_ERROR_NONE && i < 3; i++) {
         duckdb_v2_str name = lk_duck_str(lk_bytes_of(names[i]));
         code = duckdb_v2_function_signature_add_parameter(
-            signature, &name, type, NULL, DUCKDB_V2_FUNCTION_PARAMETER_KIND_STANDARD, info);
+            signature, &name, type, NULL, DUCKDB_V2_FUNCTION_PARAMETER_KIND_NAMED_ONLY, info);
     }
     (void)duckdb_v2_logical_type_destroy(&type);
     return code;

@@ -100,7 +100,8 @@ typedef struct lk_sql_request {
     lk_table_snapshot *const *snapshots; /* one per lk_sql_statement_tables; a reference is taken as needed */
     lk_sql_directory          directory; /* list NULL: lists nothing */
     lk_cancel                *cancel;    /* outlives the result; stops it within 100 ms; NULL: never */
-    bool                      engine_only; /* tests: not the straight path */
+    bool                      engine_only;  /* tests: not the straight path */
+    bool                      filters_stay; /* tests: DuckDB applies every filter itself */
 } lk_sql_request;
 
 /* The schema of the result, by binding only. LK_E_PLANNING with the reason as detail. Parameters that were

@@ -24,6 +24,7 @@ static void must(bool good)
 void sql_fixture_open(sql_fixture *f, uint64_t memory_bytes, uint64_t spill_bytes)
 {
     lk_err err = {0};
+    f->filters_stay = false;
     (void)snprintf(f->directory, sizeof f->directory, "/tmp/lake-sql-test-XXXXXX");
     must(mkdtemp(f->directory) != NULL);
     const lk_sql_options options = {.spill_directory = lk_bytes_of(f->directory),
@@ -494,7 +495,10 @@ lk_rc fixture_query(const sql_fixture *f, const char *text, lk_table_snapshot *c
     *rows = (struct ArrowArray){0};
     *schema = (struct ArrowSchema){0};
     lk_rc                rc = lk_sql_parse(f->sql, lk_bytes_of(text), &statement, err);
-    const lk_sql_request request = {.statement = statement, .snapshots = tables, .engine_only = engine_only};
+    const lk_sql_request request = {.statement = statement,
+        .snapshots = tables,
+        .engine_only = engine_only,
+        .filters_stay = f->filters_stay};
     if (rc == LK_OK) {
         rc = lk_sql_run(f->sql, &request, &result, err);
     }

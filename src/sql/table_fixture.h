@@ -11,6 +11,7 @@
 typedef struct sql_fixture {
     lk_sql *sql;
     char    directory[64]; /* spill parent */
+    bool    filters_stay;  /* for the statements that follow */
 } sql_fixture;
 
 void sql_fixture_open(sql_fixture *f, uint64_t memory_bytes, uint64_t spill_bytes);
