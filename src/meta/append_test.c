@@ -257,6 +257,29 @@ static void rows_are_checked_before_anything_is_written(void **state)
     world_deinit(&w);
 }
 
+static void count_write(void *context, const char *call)
+{
+    *(int *)context += strcmp(call, "write") == 0; /* of the KV; stores name theirs otherwise */
+}
+
+static void an_append_makes_one_write_of_the_kv(void **state)
+{
+    (void)state;
+    world    w;
+    node     a;
+    uint64_t version = 0;
+    int      writes = 0;
+    world_init(&w);
+    node_init(&a, &w, "a");
+    assert_int_equal(make_table(&a), LK_OK);
+    lk_fault_plan_hook(&w.plan, count_write, &writes);
+    assert_int_equal(append_rows(&a, operation_id(&a, 0, 1), digest_a, 0, ROWS, &version), LK_OK);
+    lk_fault_plan_hook(&w.plan, NULL, NULL);
+    assert_int_equal(writes, 1);
+    node_deinit(&a);
+    world_deinit(&w);
+}
+
 /* -- a deposed leader -------------------------------------------------------------------------------- */
 typedef struct takeover {
     world      *w;
@@ -318,6 +341,7 @@ int main(void)
         cmocka_unit_test(a_replay_after_the_table_was_recreated_is_refused),
         cmocka_unit_test(a_record_that_cannot_be_read_is_kept_and_told),
         cmocka_unit_test(rows_are_checked_before_anything_is_written),
+        cmocka_unit_test(an_append_makes_one_write_of_the_kv),
         cmocka_unit_test(a_deposed_leader_commits_nothing),
     };
     return cmocka_run_group_tests_name("append", tests, NULL, NULL);
