@@ -47,11 +47,10 @@ void lk_snapshot_unref(lk_snapshot *snapshot)
     if (snapshot == NULL) {
         return;
     }
-    /* Release our reads; the last one out acquires everybody's before it frees. */
-    unsigned before = atomic_fetch_sub_explicit(&snapshot->refs, 1, memory_order_release);
+    /* Release what we did; the last one out acquires what everybody did before it frees. */
+    unsigned before = atomic_fetch_sub_explicit(&snapshot->refs, 1, memory_order_acq_rel);
     LK_ASSERT(before > 0);
     if (before == 1) {
-        atomic_thread_fence(memory_order_acquire);
         lk_arena_close(&snapshot->arena);
         free(snapshot);
     }

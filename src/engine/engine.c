@@ -14,11 +14,10 @@ void lk_table_snapshot_unref(lk_table_snapshot *snapshot)
     if (snapshot == NULL) {
         return;
     }
-    /* Release our writes; the last one out acquires everybody's before it frees. */
-    unsigned before = atomic_fetch_sub_explicit(&snapshot->refs, 1, memory_order_release);
+    /* Release what we did; the last one out acquires what everybody did before it frees. */
+    unsigned before = atomic_fetch_sub_explicit(&snapshot->refs, 1, memory_order_acq_rel);
     LK_ASSERT(before > 0);
     if (before == 1) {
-        atomic_thread_fence(memory_order_acquire);
         snapshot->ops->free(snapshot);
     }
 }

@@ -48,10 +48,9 @@ void lk_table_files_unref(lk_table_files *files)
     if (files == NULL) {
         return;
     }
-    unsigned before = atomic_fetch_sub_explicit(&files->refs, 1, memory_order_release);
+    unsigned before = atomic_fetch_sub_explicit(&files->refs, 1, memory_order_acq_rel);
     LK_ASSERT(before > 0);
     if (before == 1) {
-        atomic_thread_fence(memory_order_acquire);
         lk_file_cache_unref(files->env.files);
         lk_store_close(files->store);
         free(files);
