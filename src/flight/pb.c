@@ -186,7 +186,7 @@ static void *next_element(const lk_pb_field *field, void *out)
 static lk_rc malformed(const lk_pb_message *message, const char *what, lk_err *err)
 {
     lk_rc rc = lk_fail(err, LK_E_INVALID_REQUEST, "%s: %s", message->name, what);
-    (void)lk_detail(err, "malformed %s", message->name);
+    lk_detail(err, "malformed %s", message->name);
     return rc;
 }
 

@@ -251,7 +251,7 @@ lk_rc lk_sql_command_read(lk_bytes bytes, lk_arena *arena, lk_sql_command *out, 
     *out = (lk_sql_command){0};
     if (rc == LK_OK && wrapper.type_url.size == 0) {
         rc = lk_fail(err, LK_E_INVALID_REQUEST, "an Any without a type");
-        (void)lk_detail(err, "the command is not a google.protobuf.Any");
+        lk_detail(err, "the command is not a google.protobuf.Any");
     }
     if (rc != LK_OK) {
         return rc;
@@ -423,7 +423,7 @@ lk_rc lk_flight_data_find(const lk_bytes *slices, size_t slice_count, lk_flight_
     }
     if (cursor.bad) {
         lk_rc rc = lk_fail(err, LK_E_INVALID_REQUEST, "malformed FlightData");
-        (void)lk_detail(err, "malformed FlightData");
+        lk_detail(err, "malformed FlightData");
         return rc;
     }
     return LK_OK;

@@ -33,7 +33,7 @@ struct lk_flight_reader {
 static lk_rc invalid(lk_err *err, const char *why)
 {
     lk_rc rc = lk_fail(err, LK_E_INVALID_IPC, "flight stream: %s", why);
-    (void)lk_detail(err, "%s", why);
+    lk_detail(err, "%s", why);
     return rc;
 }
 
@@ -75,8 +75,7 @@ static lk_rc check_limit(const lk_flight_reader *reader, lk_err *err)
         return LK_OK;
     }
     lk_rc rc = lk_fail(err, LK_E_LIMIT, "stream of more than %llu bytes", (unsigned long long)max);
-    (void)lk_detail(
-        err, "a stream may have %llu bytes; send it in several operations", (unsigned long long)max);
+    lk_detail(err, "a stream may have %llu bytes; send it in several operations", (unsigned long long)max);
     return rc;
 }
 
@@ -183,12 +182,14 @@ static lk_rc decode_pending(lk_flight_reader *reader, struct ArrowArray *batch, 
 lk_rc lk_flight_reader_open(lk_flight_reader **out, lk_flight_peer peer,
     const lk_flight_reader_options *options, bool *present, lk_err *err)
 {
+    static const lk_flight_reader_options defaults = {0};
+
     lk_flight_reader *reader = calloc(1, sizeof *reader);
     LK_ASSERT(reader != NULL);
     *out = NULL;
     *present = false;
     reader->peer = peer;
-    reader->options = options == NULL ? (lk_flight_reader_options){0} : *options;
+    reader->options = options == NULL ? defaults : *options;
     if (reader->options.digest) {
         lk_payload_digest_start(&reader->digest);
     }

@@ -70,8 +70,7 @@ static bool is_loopback(const struct addrinfo *found)
 static lk_rc refuse(const char *text, lk_err *err)
 {
     lk_rc rc = lk_fail(err, LK_E_INVALID_CONFIG, "address %s", text);
-    (void)lk_detail(
-        err, "an address is a numeric IP or localhost, and a port: 127.0.0.1:50051 or [::1]:50051");
+    lk_detail(err, "an address is a numeric IP or localhost, and a port: 127.0.0.1:50051 or [::1]:50051");
     return rc;
 }
 
@@ -111,7 +110,7 @@ static lk_rc probe_failed(int reason, lk_err *err)
     case EADDRNOTAVAIL:
     case EACCES: {
         lk_rc rc = lk_fail(err, LK_E_INVALID_CONFIG, "bind: errno %d", reason);
-        (void)lk_detail(err,
+        lk_detail(err,
             reason == EACCES ? "no permission to listen on this port" : "this machine has no such address");
         return rc;
     }
@@ -172,7 +171,7 @@ lk_rc lk_endpoint_parse(
     *port = PORT_DEFAULT;
     if (!known || strchr(rest, '@') != NULL || !split(rest, size, host, port, &has_port) || *port == 0) {
         lk_rc rc = lk_fail(err, LK_E_INVALID_CONFIG, "endpoint %s", text);
-        (void)lk_detail(err, "an endpoint is grpc://HOST:PORT, or grpc+tls://HOST:PORT with TLS");
+        lk_detail(err, "an endpoint is grpc://HOST:PORT, or grpc+tls://HOST:PORT with TLS");
         return rc;
     }
     return LK_OK;

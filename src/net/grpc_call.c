@@ -125,7 +125,7 @@ static void accepted_done(lk_grpc_call *call, bool ok)
     call->cancel.deadline_ms = lk_grpc_wire_deadline(call->details.deadline);
     call->method = lk_grpc_server_method(call->server, lk_grpc_wire_view(&call->details.method));
 
-    grpc_op watch = {.op = GRPC_OP_RECV_CLOSE_ON_SERVER};
+    grpc_op watch = lk_grpc_wire_op(GRPC_OP_RECV_CLOSE_ON_SERVER);
     watch.data.recv_close_on_server.cancelled = &call->cancelled;
     start(call, &watch, 1, &call->closed);
     lk_rc rc = lk_grpc_server_admit(call->server, call, &err);
@@ -175,7 +175,7 @@ void lk_grpc_call_receive(lk_grpc_call *call)
     lk_mutex_lock(&call->mutex);
     call->receiving = true;
     lk_mutex_unlock(&call->mutex);
-    grpc_op op = {.op = GRPC_OP_RECV_MESSAGE};
+    grpc_op op = lk_grpc_wire_op(GRPC_OP_RECV_MESSAGE);
     op.data.recv_message.recv_message = &call->receive_into;
     start(call, &op, 1, &call->received);
 }
@@ -239,9 +239,12 @@ lk_rc lk_grpc_call_request(lk_grpc_call *call, lk_bytes *out, lk_err *err)
     }
     if (!found) {
         rc = lk_fail(err, LK_E_INVALID_REQUEST, "no request message");
-        return lk_detail(err, "the call carries no request message");
+        lk_detail(err, "the call carries no request message");
+        return rc;
     }
-    *out = lk_arena_copy(&call->arena, lk_grpc_message_bytes(&message, &call->arena));
+    lk_bytes bytes = lk_grpc_message_bytes(&message, &call->arena);
+    *out =
+        message.slice_count == 1 ? lk_arena_copy(&call->arena, bytes) : bytes; /* else it is a copy already */
     lk_grpc_message_release(&message);
     return LK_OK;
 }
@@ -253,7 +256,7 @@ static size_t initial_op(lk_grpc_call *call, grpc_op *op)
         return 0;
     }
     call->initial_sent = true;
-    *op = (grpc_op){.op = GRPC_OP_SEND_INITIAL_METADATA};
+    *op = lk_grpc_wire_op(GRPC_OP_SEND_INITIAL_METADATA);
     op->data.send_initial_metadata.count = call->initial.count;
     op->data.send_initial_metadata.metadata = call->initial.items;
     return 1;
@@ -289,7 +292,7 @@ lk_rc lk_grpc_call_write(lk_grpc_call *call, const lk_grpc_out *message, lk_err 
     if (rc == LK_OK) {
         grpc_op ops[2];
         size_t  count = initial_op(call, ops);
-        ops[count] = (grpc_op){.op = GRPC_OP_SEND_MESSAGE};
+        ops[count] = lk_grpc_wire_op(GRPC_OP_SEND_MESSAGE);
         ops[count++].data.send_message.send_message = buffer;
         start(call, ops, count, &call->sent);
     }
@@ -371,7 +374,8 @@ lk_rc lk_grpc_call_read(lk_grpc_call *call, lk_grpc_message *out, bool *found, l
     if (grpc_byte_buffer_length(buffer) > max) {
         rc = lk_fail(err, LK_E_LIMIT, "message of %zu bytes", grpc_byte_buffer_length(buffer));
         grpc_byte_buffer_destroy(buffer);
-        return lk_detail(err, "a message may have %zu bytes", max);
+        lk_detail(err, "a message may have %zu bytes", max);
+        return rc;
     }
     lk_grpc_wire_in(buffer, out);
     *found = true;
@@ -412,11 +416,11 @@ void lk_grpc_call_finish(lk_grpc_call *call, lk_rc rc, const lk_err *err)
     grpc_op ops[3];
     size_t  count = initial_op(call, ops);
     if (rc == LK_OK && call->reply != NULL) {
-        ops[count] = (grpc_op){.op = GRPC_OP_SEND_MESSAGE};
+        ops[count] = lk_grpc_wire_op(GRPC_OP_SEND_MESSAGE);
         ops[count++].data.send_message.send_message = call->reply;
     }
     grpc_slice text = lk_grpc_wire_slice(status.message);
-    ops[count] = (grpc_op){.op = GRPC_OP_SEND_STATUS_FROM_SERVER};
+    ops[count] = lk_grpc_wire_op(GRPC_OP_SEND_STATUS_FROM_SERVER);
     ops[count].data.send_status_from_server.status = (grpc_status_code)status.code;
     ops[count].data.send_status_from_server.status_details = &text;
     ops[count].data.send_status_from_server.trailing_metadata_count = call->trailing.count;

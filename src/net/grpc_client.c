@@ -63,7 +63,7 @@ static lk_rc secure(const lk_grpc_channel_options *options, grpc_channel_credent
         *out = grpc_ssl_credentials_create_ex(roots.data, NULL, NULL, NULL);
         if (*out == NULL) {
             rc = lk_fail(err, LK_E_INVALID_CONFIG, "no TLS credentials");
-            (void)lk_detail(err, "no certificate authorities found; name a CA file");
+            lk_detail(err, "no certificate authorities found; name a CA file");
         }
     }
     lk_buf_deinit(&roots);
@@ -78,7 +78,7 @@ static lk_rc choose_credentials(
     }
     if (options->ca_file != NULL || options->server_name != NULL) {
         lk_rc rc = lk_fail(err, LK_E_INVALID_CONFIG, "TLS settings with a plaintext endpoint");
-        (void)lk_detail(err, "a CA file or server name needs a TLS endpoint (grpc+tls://)");
+        lk_detail(err, "a CA file or server name needs a TLS endpoint (grpc+tls://)");
         return rc;
     }
     *out = grpc_insecure_credentials_create();
@@ -195,7 +195,7 @@ static bool receive_initial(lk_grpc_rpc *rpc)
 {
     if (!rpc->started) {
         rpc->started = true;
-        grpc_op op = {.op = GRPC_OP_RECV_INITIAL_METADATA};
+        grpc_op op = lk_grpc_wire_op(GRPC_OP_RECV_INITIAL_METADATA);
         op.data.recv_initial_metadata.recv_initial_metadata = &rpc->initial;
         return run(rpc, &op, 1);
     }
@@ -206,7 +206,7 @@ static bool receive_initial(lk_grpc_rpc *rpc)
 static grpc_byte_buffer *receive(lk_grpc_rpc *rpc)
 {
     grpc_byte_buffer *buffer = NULL;
-    grpc_op           op = {.op = GRPC_OP_RECV_MESSAGE};
+    grpc_op           op = lk_grpc_wire_op(GRPC_OP_RECV_MESSAGE);
     op.data.recv_message.recv_message = &buffer;
     if (receive_initial(rpc) && !run(rpc, &op, 1) && buffer != NULL) {
         grpc_byte_buffer_destroy(buffer);
@@ -250,7 +250,7 @@ static lk_rc outcome(lk_grpc_rpc *rpc, lk_err *err)
         drop_messages(rpc);
         grpc_status_code code = GRPC_STATUS_UNKNOWN;
         grpc_slice       text = grpc_empty_slice();
-        grpc_op          op = {.op = GRPC_OP_RECV_STATUS_ON_CLIENT};
+        grpc_op          op = lk_grpc_wire_op(GRPC_OP_RECV_STATUS_ON_CLIENT);
         op.data.recv_status_on_client.status = &code;
         op.data.recv_status_on_client.status_details = &text;
         op.data.recv_status_on_client.trailing_metadata = &rpc->trailing;
@@ -290,7 +290,7 @@ static bool begin(lk_grpc_rpc *rpc, const lk_grpc_channel *channel, const lk_grp
     if (channel->authorization.size > 0) {
         headers[count++] = header("authorization", lk_buf_view(&channel->authorization));
     }
-    grpc_op op = {.op = GRPC_OP_SEND_INITIAL_METADATA};
+    grpc_op op = lk_grpc_wire_op(GRPC_OP_SEND_INITIAL_METADATA);
     op.data.send_initial_metadata.count = count;
     op.data.send_initial_metadata.metadata = headers;
     grpc_call_error error = grpc_call_start_batch(rpc->call, &op, 1, rpc, NULL);
@@ -329,7 +329,7 @@ lk_rc lk_grpc_rpc_open(lk_grpc_rpc **out, lk_grpc_channel *channel, const char *
     if (!begin(rpc, channel, options)) {
         lk_grpc_rpc_close(rpc);
         lk_rc rc = lk_fail(err, LK_E_INVALID_REQUEST, "a header of %s is not legal", path);
-        (void)lk_detail(err, "a header value or token holds characters that HTTP does not allow");
+        lk_detail(err, "a header value or token holds characters that HTTP does not allow");
         return rc;
     }
     *out = rpc;
@@ -357,7 +357,7 @@ void lk_grpc_rpc_close(lk_grpc_rpc *rpc)
 lk_rc lk_grpc_rpc_write(lk_grpc_rpc *rpc, const lk_grpc_out *message, lk_err *err)
 {
     grpc_byte_buffer *buffer = lk_grpc_wire_out(message);
-    grpc_op           op = {.op = GRPC_OP_SEND_MESSAGE};
+    grpc_op           op = lk_grpc_wire_op(GRPC_OP_SEND_MESSAGE);
     op.data.send_message.send_message = buffer;
     bool ok = !rpc->over && run(rpc, &op, 1);
     grpc_byte_buffer_destroy(buffer);
@@ -378,7 +378,7 @@ lk_rc lk_grpc_rpc_write_bytes(lk_grpc_rpc *rpc, lk_bytes message, lk_err *err)
 
 lk_rc lk_grpc_rpc_writes_done(lk_grpc_rpc *rpc, lk_err *err)
 {
-    grpc_op op = {.op = GRPC_OP_SEND_CLOSE_FROM_CLIENT};
+    grpc_op op = lk_grpc_wire_op(GRPC_OP_SEND_CLOSE_FROM_CLIENT);
     return !rpc->over && run(rpc, &op, 1) ? LK_OK : outcome_of_failure(rpc, err);
 }
 
@@ -440,6 +440,7 @@ lk_rc lk_grpc_unary(lk_grpc_channel *channel, const char *path, const lk_grpc_rp
     lk_grpc_rpc *rpc = NULL;
     lk_rc        rc = lk_grpc_rpc_open(&rpc, channel, path, options, err);
     if (rc == LK_OK) {
+        LK_ASSERT(rpc != NULL);
         rc = exchange(rpc, request, arena, reply, err);
     }
     if (rc != LK_OK) {

@@ -123,7 +123,7 @@ void lk_grpc_server_enqueue(lk_grpc_server *server, lk_grpc_call *call)
     lk_rc  rc =
         lk_pool_submit(call->method->quick ? server->quick_workers : server->workers, run_call, call, &err);
     if (rc != LK_OK) {
-        (void)lk_detail(&err, "the server has too many calls waiting; try again");
+        lk_detail(&err, "the server has too many calls waiting; try again");
         lk_grpc_call_finish(call, rc, &err);
     }
 }

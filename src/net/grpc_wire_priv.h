@@ -23,6 +23,14 @@ static inline lk_bytes lk_grpc_wire_view(const grpc_slice *slice)
     return (lk_bytes){(const char *)GRPC_SLICE_START_PTR(*slice), GRPC_SLICE_LENGTH(*slice)};
 }
 
+static inline grpc_op lk_grpc_wire_op(grpc_op_type type)
+{
+    grpc_op op;
+    memset(&op, 0, sizeof op);
+    op.op = type;
+    return op;
+}
+
 /* The first value of a key in a metadata array; false when absent. Borrowed from the array. */
 bool lk_grpc_wire_find(const grpc_metadata_array *array, const char *name, lk_bytes *value);
 

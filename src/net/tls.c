@@ -17,12 +17,12 @@ static lk_rc check_mode(const char *key_file, lk_err *err)
     struct stat about;
     if (lstat(key_file, &about) != 0 || !S_ISREG(about.st_mode)) {
         lk_rc rc = lk_fail(err, LK_E_INVALID_CONFIG, "%s is not a regular file", key_file);
-        (void)lk_detail(err, "LAKE_TLS_KEY_FILE must name a regular file");
+        lk_detail(err, "LAKE_TLS_KEY_FILE must name a regular file");
         return rc;
     }
     if ((about.st_mode & 077) != 0) {
         lk_rc rc = lk_fail(err, LK_E_INVALID_CONFIG, "%s has mode %o", key_file, about.st_mode & 0777);
-        (void)lk_detail(err, "LAKE_TLS_KEY_FILE must not be readable by others (chmod 600)");
+        lk_detail(err, "LAKE_TLS_KEY_FILE must not be readable by others (chmod 600)");
         return rc;
     }
     return LK_OK;
@@ -38,7 +38,7 @@ static lk_rc check_pair(const lk_tls_identity *identity, lk_err *err)
     if (cert == NULL || key == NULL || X509_check_private_key(cert, key) != 1) {
         rc = lk_fail(
             err, LK_E_INVALID_CONFIG, "certificate read: %d, key read: %d", cert != NULL, key != NULL);
-        rc = lk_detail(err, "%s",
+        lk_detail(err, "%s",
             cert == NULL  ? "LAKE_TLS_CERT_FILE holds no PEM certificate"
             : key == NULL ? "LAKE_TLS_KEY_FILE holds no unencrypted PEM key"
                           : "the TLS certificate and key do not belong together");
@@ -71,7 +71,7 @@ lk_rc lk_tls_identity_load(lk_tls_identity *out, const char *cert_file, const ch
     }
     if (cert_file == NULL || key_file == NULL) {
         lk_rc rc = lk_fail(err, LK_E_INVALID_CONFIG, "one of two TLS files is set");
-        (void)lk_detail(err, "set both LAKE_TLS_CERT_FILE and LAKE_TLS_KEY_FILE, or neither");
+        lk_detail(err, "set both LAKE_TLS_CERT_FILE and LAKE_TLS_KEY_FILE, or neither");
         return rc;
     }
     lk_rc rc = load(out, cert_file, key_file, err);
@@ -107,7 +107,7 @@ lk_rc lk_tls_roots_load(lk_buf *out, const char *ca_file, lk_err *err)
     X509 *cert = PEM_read_bio_X509(bio, NULL, NULL, NULL);
     if (cert == NULL) {
         rc = lk_fail(err, LK_E_INVALID_CONFIG, "no certificate in %s", ca_file);
-        (void)lk_detail(err, "the CA file holds no PEM certificate");
+        lk_detail(err, "the CA file holds no PEM certificate");
     }
     ERR_clear_error();
     X509_free(cert);
