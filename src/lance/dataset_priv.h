@@ -44,9 +44,9 @@ LK_MUST_CHECK lk_rc lk_dataset_file(
     lk_dataset *dataset, size_t fragment, size_t file, lk_file_reader **out, lk_err *err);
 
 /* The zone statistics of the file that holds a leaf field in this fragment, and its column there. *out is a new
- * reference; NULL: the field is in no file, so all null. */
-LK_MUST_CHECK lk_rc lk_dataset_stats(lk_dataset *dataset, size_t fragment, size_t field, lk_stats **out,
-    size_t *column, lk_err *err);
+ * reference; NULL: the field is in no file, so all null. The arena is for what the search needs. */
+LK_MUST_CHECK lk_rc lk_dataset_stats(lk_dataset *dataset, size_t fragment, size_t field, lk_arena *arena,
+    lk_stats **out, size_t *column, lk_err *err);
 
 /*
  * Where a field's rows lie: fills *out for `field` (index in manifest->schema->fields) in this fragment. Leaves

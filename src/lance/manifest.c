@@ -493,7 +493,14 @@ bool lk_fragment_find(const lk_fragment *fragment, int32_t field_id, size_t *fil
 lk_bytes lk_data_file_key(const lk_data_file *file, lk_arena *arena)
 {
     bool below_data = file->base == NULL || file->base->is_dataset_root;
-    return lk_arena_format(arena, "%s%.*s", below_data ? "data/" : "", LK_FMT(file->path));
+    if (!below_data) {
+        return file->path;
+    }
+    static const char prefix[] = {'d', 'a', 't', 'a', '/'}; /* by hand: plans ask for thousands of keys */
+    char             *key = lk_arena_take(arena, sizeof prefix + file->path.size + 1);
+    memcpy(key, prefix, sizeof prefix);
+    memcpy(key + sizeof prefix, file->path.data, file->path.size);
+    return (lk_bytes){key, sizeof prefix + file->path.size};
 }
 
 size_t lk_manifest_bytes(const lk_manifest *manifest)

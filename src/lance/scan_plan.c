@@ -16,10 +16,12 @@ enum {
 
 /* What planning carries from fragment to fragment. */
 typedef struct planner {
-    lk_morsel_scan *scan;
-    uint64_t        target_rows; /* of a morsel, when rows are narrow */
-    uint64_t        left;        /* rows still wanted when every row counts */
-    size_t          morsel_room, range_room;
+    lk_morsel_scan      *scan;
+    uint64_t             target_rows; /* of a morsel, when rows are narrow */
+    uint64_t             left;        /* rows still wanted when every row counts */
+    size_t               morsel_room, range_room;
+    lk_arena             arena;  /* of the plan only */
+    struct tested_field *fields; /* one for each field that the predicate reads; anew for every fragment */
 } planner;
 
 /* -- options --------------------------------------------------------------------------------------- */
@@ -213,16 +215,16 @@ static lk_rc plan_filtered(planner *self, size_t index, uint64_t target, lk_err 
 {
     lk_morsel_scan        *scan = self->scan;
     const lk_lance_schema *schema = scan->dataset->manifest->schema;
-    lk_arena               arena = {0};
-    zones                  zone = {.tested = scan->tested, .tested_count = scan->tested_count};
-    zone.fields = lk_arena_take(&arena, (scan->tested_count + 1) * sizeof *zone.fields);
+    zones zone = {.fields = self->fields, .tested = scan->tested, .tested_count = scan->tested_count};
     lk_rc rc = LK_OK;
+    memset(zone.fields, 0, scan->tested_count * sizeof *zone.fields);
     for (size_t tested = 0; rc == LK_OK && tested < scan->tested_count; tested++) {
         tested_field *field = &zone.fields[tested];
         size_t        top = schema->top[scan->tested[tested]];
         field->leaf = schema->fields[top].leaf;
         if (field->leaf) {
-            rc = lk_dataset_stats(scan->dataset, index, top, &field->stats, &field->column, err);
+            rc =
+                lk_dataset_stats(scan->dataset, index, top, &self->arena, &field->stats, &field->column, err);
         }
     }
     if (rc == LK_OK) {
@@ -232,7 +234,6 @@ static lk_rc plan_filtered(planner *self, size_t index, uint64_t target, lk_err 
     for (size_t tested = 0; tested < scan->tested_count; tested++) {
         lk_stats_unref(zone.fields[tested].stats);
     }
-    lk_arena_close(&arena);
     return rc;
 }
 
@@ -262,6 +263,7 @@ static lk_rc plan(planner *self, lk_err *err)
     lk_morsel_scan    *scan = self->scan;
     const lk_manifest *manifest = scan->dataset->manifest;
     lk_rc              rc = LK_OK;
+    self->fields = lk_arena_take(&self->arena, (scan->tested_count + 1) * sizeof *self->fields);
     for (size_t index = 0; rc == LK_OK && index < manifest->fragment_count && self->left > 0; index++) {
         uint64_t target = morsel_rows(self, &manifest->fragments[index]);
         scan->stats.fragments++;
@@ -292,6 +294,7 @@ lk_rc lk_dataset_morsel_scan(
     rc = make_schema(scan, err);
     if (rc == LK_OK) {
         rc = plan(&self, err);
+        lk_arena_close(&self.arena);
     }
     if (rc != LK_OK) {
         lk_morsel_scan_close(scan);

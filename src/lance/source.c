@@ -117,11 +117,10 @@ static lk_rc leaf_source(
     return rc;
 }
 
-lk_rc lk_dataset_stats(
-    lk_dataset *dataset, size_t fragment, size_t field, lk_stats **out, size_t *column, lk_err *err)
+lk_rc lk_dataset_stats(lk_dataset *dataset, size_t fragment, size_t field, lk_arena *arena, lk_stats **out,
+    size_t *column, lk_err *err)
 {
     const lk_fragment *in = &dataset->manifest->fragments[fragment];
-    lk_arena           arena = {0};
     lk_base_store      from = {0};
     size_t             file = 0;
     bool               found = false;
@@ -133,10 +132,9 @@ lk_rc lk_dataset_stats(
     }
     rc = find_place(dataset, in->files[file].base, &from, err);
     if (rc == LK_OK) {
-        lk_bytes key = lk_data_file_key(&in->files[file], &arena);
+        lk_bytes key = lk_data_file_key(&in->files[file], arena);
         rc = gone(lk_file_cache_stats(from.files, key, in->files[file].size_bytes, out, err), err);
     }
-    lk_arena_close(&arena);
     return rc;
 }
 
