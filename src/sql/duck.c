@@ -135,6 +135,17 @@ lk_rc lk_duck_connect(lk_duck *duck, duckdb_v2_connection_handle *out, lk_err *e
     return code == DUCKDB_V2_ERROR_NONE ? LK_OK : lk_duck_fail(err, LK_DUCK_STARTING, code, &info, "connect");
 }
 
+bool lk_duck_answers(lk_duck *duck)
+{
+    lk_err                      ignored = {0};
+    duckdb_v2_connection_handle connection = NULL;
+    atomic_store(&duck->suspect, false);
+    bool answers = lk_duck_connect(duck, &connection, &ignored) == LK_OK &&
+                   run(connection, "SELECT 1", &ignored) == LK_OK;
+    (void)duckdb_v2_connection_destroy(&connection);
+    return answers;
+}
+
 /* -- start and stop -------------------------------------------------------------------------------- */
 
 static lk_rc create_instance(lk_duck *duck, const lk_duck_options *options, lk_arena *arena, lk_err *err)
@@ -328,7 +339,7 @@ static DUCKDB_V2_ERROR read_text(
     return code;
 }
 
-static lk_rc run_prepared(duckdb_v2_connection_handle connection,
+static lk_rc run_prepared(lk_duck *duck, duckdb_v2_connection_handle connection,
     duckdb_v2_prepared_statement_handle prepared, lk_bytes argument, lk_buf *out, lk_err *err)
 {
     duckdb_v2_error_info_handle info = NULL;
@@ -348,8 +359,14 @@ static lk_rc run_prepared(duckdb_v2_connection_handle connection,
     }
     (void)duckdb_v2_result_destroy(&result);
     (void)duckdb_v2_value_destroy(&value);
-    return code == DUCKDB_V2_ERROR_NONE ? LK_OK
-                                        : lk_duck_fail(err, LK_DUCK_PLANNING, code, &info, "statement tree");
+    if (code == DUCKDB_V2_ERROR_NONE) {
+        return LK_OK;
+    }
+    lk_rc rc = lk_duck_fail(err, LK_DUCK_PLANNING, code, &info, "statement tree");
+    if (rc == LK_E_INTERNAL) {
+        atomic_store(&duck->suspect, true);
+    }
+    return rc;
 }
 
 lk_rc lk_duck_serialize(lk_duck *duck, lk_bytes text, lk_buf *out, lk_err *err)
@@ -357,7 +374,7 @@ lk_rc lk_duck_serialize(lk_duck *duck, lk_bytes text, lk_buf *out, lk_err *err)
     lk_duck_parser parser = {0};
     lk_rc          rc = take_parser(duck, &parser, err);
     if (rc == LK_OK) {
-        rc = run_prepared(parser.connection, parser.serialize, text, out, err);
+        rc = run_prepared(duck, parser.connection, parser.serialize, text, out, err);
         give_parser(duck, &parser);
     }
     return rc;
@@ -368,7 +385,7 @@ lk_rc lk_duck_deserialize(lk_duck *duck, lk_bytes tree, lk_buf *out, lk_err *err
     lk_duck_parser parser = {0};
     lk_rc          rc = take_parser(duck, &parser, err);
     if (rc == LK_OK) {
-        rc = run_prepared(parser.connection, parser.deserialize, tree, out, err);
+        rc = run_prepared(duck, parser.connection, parser.deserialize, tree, out, err);
         give_parser(duck, &parser);
     }
     return rc;

@@ -28,6 +28,7 @@ typedef struct lk_duck {
     lk_mutex                     mutex;                         /* rank SQL */
     lk_duck_parser               parsers[LK_DUCK_PARSERS_KEPT]; /* by mutex */
     size_t                       parser_count;                  /* by mutex */
+    atomic_bool suspect; /* an internal error was seen: DuckDB may refuse everything from now on */
 } lk_duck;
 
 typedef struct lk_duck_options {
@@ -40,6 +41,9 @@ LK_MUST_CHECK lk_rc lk_duck_open(lk_duck **out, const lk_duck_options *options,
     lk_rc (*register_functions)(duckdb_v2_connection_handle connection, void *context, lk_err *err),
     void *context, lk_err *err);
 void                lk_duck_close(lk_duck *duck); /* accepts NULL; no connection may be left */
+
+/* Whether it still answers; clears suspect. After an internal error DuckDB may have closed itself for good. */
+bool lk_duck_answers(lk_duck *duck);
 
 LK_MUST_CHECK lk_rc lk_duck_connect(lk_duck *duck, duckdb_v2_connection_handle *out, lk_err *err);
 

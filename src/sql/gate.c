@@ -562,9 +562,9 @@ static lk_rc walk_object(gate *g, json_t *object, scope *s)
         return rc == LK_OK ? walk_members(g, object, s, NULL) : rc;
     }
     if (is_from_type(type)) {
-        bool calls = strcmp(type, "TABLE_FUNCTION") == 0;
+        bool  calls = strcmp(type, "TABLE_FUNCTION") == 0;
         lk_rc rc = check_from(g, object); /* may replace the object's members, type among them */
-        if (rc == LK_OK && calls) { /* its arguments, not its name again */
+        if (rc == LK_OK && calls) {       /* its arguments, not its name again */
             rc = walk_members(g, json_object_get(object, "function"), s, NULL);
         }
         return rc == LK_OK ? walk_members(g, object, s, call) : rc;

@@ -15,6 +15,7 @@
 
 typedef struct result {
     lk_batches                    base;
+    lk_instance                  *instance; /* owned reference */
     lk_run                        run;
     bool                          registered;
     duckdb_v2_arrow_result_handle rows;
@@ -182,6 +183,7 @@ static void close_result(lk_batches *batches)
     free(self->run.references);
     lk_sql_statement_unref(self->run.statement);
     lk_mutex_deinit(&self->run.mutex);
+    lk_instance_unref(self->instance);
     free(self);
 }
 
@@ -258,14 +260,16 @@ static lk_rc plan(result *self, const char *engine_sql, lk_err *err)
     return rc;
 }
 
-lk_rc lk_result_open(lk_duck *duck, lk_runs *runs, const lk_sql_request *request, const char *engine_sql,
+lk_rc lk_result_open(lk_instance *instance, const lk_sql_request *request, const char *engine_sql,
     lk_batches **out, lk_err *err)
 {
     result *self = calloc(1, sizeof *self);
     LK_ASSERT(self != NULL);
     self->base.next = next_batch;
     self->base.close = close_result;
-    self->run.runs = runs;
+    self->instance = lk_instance_ref(instance);
+    self->run.duck = instance->duck;
+    self->run.runs = instance->runs;
     self->run.statement = lk_sql_statement_ref(request->statement);
     self->run.cancel = request->cancel;
     self->run.keeps_filters = request->filters_stay;
@@ -276,10 +280,10 @@ lk_rc lk_result_open(lk_duck *duck, lk_runs *runs, const lk_sql_request *request
         rc = open_sources(self, request, err);
     }
     if (rc == LK_OK) {
-        rc = lk_duck_connect(duck, &self->run.connection, err);
+        rc = lk_duck_connect(instance->duck, &self->run.connection, err);
     }
     if (rc == LK_OK) {
-        lk_runs_add(runs, &self->run);
+        lk_runs_add(instance->runs, &self->run);
         self->registered = true;
         rc = lk_scan_bind_names(&self->run, err);
     }

@@ -29,6 +29,7 @@ typedef struct lk_run_reference {
 typedef struct lk_runs lk_runs;
 
 typedef struct lk_run {
+    lk_duck                    *duck;
     lk_runs                    *runs;
     struct lk_run              *next; /* by runs */
     uint64_t                    id;

@@ -114,6 +114,9 @@ lk_rc lk_run_error(lk_run *run, lk_duck_phase phase, DUCKDB_V2_ERROR code, duckd
     lk_err stopped = {0};
     lk_rc  stop = lk_cancel_check(run->cancel, &stopped);
     lk_rc  rc = lk_duck_fail(err, phase, code, info, doing);
+    if (rc == LK_E_INTERNAL) {
+        atomic_store(&run->duck->suspect, true);
+    }
     lk_mutex_lock(&run->mutex);
     bool ours = run->failed;
     if (ours) {

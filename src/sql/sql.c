@@ -1,12 +1,15 @@
 /*
  * sql.c - the engine as its callers see it: started late, shared by all; chooses the path of each statement.
  *
- * States of the engine: IDLE -> STARTING -> READY, back to IDLE when the start failed (the next caller tries again).
- * Threads: shared; state is under mutex, duck and runs are immutable while READY.
+ * States of the engine: IDLE -> STARTING -> READY; back to IDLE when the start failed (the next caller tries again), and
+ * to STARTING when an internal error may have made it useless: then it is asked, and replaced if it does not answer.
+ * Threads: shared; state and instance are under mutex.
  */
 #include "sql/sql.h"
 
+#include "base/log.h"
 #include "sql/cache_priv.h"
+#include "sql/instance_priv.h"
 #include "sql/parse_priv.h"
 #include "sql/result_priv.h"
 #include "sql/spill_priv.h"
@@ -23,8 +26,7 @@ struct lk_sql {
     lk_mutex mutex; /* rank SQL */
     lk_cond  changed;
     enum { IDLE, STARTING, READY } state; /* by mutex */
-    lk_duck      *duck;                   /* set before READY */
-    lk_runs      *runs;
+    lk_instance  *instance;               /* by mutex; set while READY */
     lk_sql_cache *cache;
 };
 
@@ -57,8 +59,7 @@ void lk_sql_close(lk_sql *sql)
         return;
     }
     lk_sql_cache_close(sql->cache);
-    lk_runs_close(sql->runs);
-    lk_duck_close(sql->duck);
+    lk_instance_unref(sql->instance);
     lk_spill_close(&sql->spill);
     lk_cond_deinit(&sql->changed);
     lk_mutex_deinit(&sql->mutex);
@@ -67,48 +68,72 @@ void lk_sql_close(lk_sql *sql)
 
 /* -- starting -------------------------------------------------------------------------------------- */
 
-static lk_rc register_functions(duckdb_v2_connection_handle connection, void *context, lk_err *err)
-{
-    return lk_scan_register(connection, context, err);
-}
-
-static lk_rc start(lk_sql *sql, lk_err *err)
+static lk_rc start(lk_sql *sql, lk_instance **out, lk_err *err)
 {
     const lk_duck_options options = {.spill_path = sql->spill.path,
         .memory_bytes = sql->memory_bytes,
         .spill_bytes = sql->spill_bytes,
         .thread_count = sql->thread_count};
-    lk_runs              *runs = NULL;
-    lk_rc                 rc = lk_runs_open(&runs, err);
-    if (rc == LK_OK) {
-        rc = lk_duck_open(&sql->duck, &options, register_functions, runs, err);
-    }
-    if (rc != LK_OK) {
-        lk_runs_close(runs);
-        return rc;
-    }
-    sql->runs = runs;
-    return LK_OK;
+    return lk_instance_open(out, &options, err);
 }
 
-lk_rc lk_sql_warm(lk_sql *sql, lk_err *err)
+/* Waits until nobody else starts. Returns a reference to the instance if it is good; else this thread is the one that
+ * starts (state STARTING) and *suspect is what must be looked at first, if anything. */
+static lk_instance *take_or_claim(lk_sql *sql, lk_instance **suspect)
 {
+    lk_instance *taken = NULL;
     lk_mutex_lock(&sql->mutex);
     while (sql->state == STARTING) {
         lk_cond_wait(&sql->changed, &sql->mutex);
     }
-    bool ready = sql->state == READY;
-    sql->state = ready ? READY : STARTING;
+    if (sql->state == READY && !atomic_load(&sql->instance->duck->suspect)) {
+        taken = lk_instance_ref(sql->instance);
+    } else {
+        sql->state = STARTING;
+        *suspect = sql->instance;
+        sql->instance = NULL;
+    }
     lk_mutex_unlock(&sql->mutex);
-    if (ready) {
+    return taken;
+}
+
+/* A reference to an instance that works; starts the first one, and a new one when the present one is beyond use. */
+static lk_rc acquire(lk_sql *sql, lk_instance **out, lk_err *err)
+{
+    lk_instance *suspect = NULL;
+    *out = take_or_claim(sql, &suspect);
+    if (*out != NULL) {
         return LK_OK;
     }
-    lk_rc rc = start(sql, err);
+    lk_rc rc = LK_OK;
+    if (suspect == NULL || !lk_duck_answers(suspect->duck)) {
+        if (suspect != NULL) {
+            lk_log(LK_LOG_SQL_RESTARTED, LK_LOG_N("spill_bytes", sql->spill_bytes));
+        }
+        lk_instance_unref(suspect);
+        suspect = NULL;
+        rc = start(sql, &suspect, err);
+    }
     lk_mutex_lock(&sql->mutex);
+    sql->instance = suspect;
     sql->state = rc == LK_OK ? READY : IDLE;
+    *out = rc == LK_OK ? lk_instance_ref(suspect) : NULL;
     lk_cond_broadcast(&sql->changed);
     lk_mutex_unlock(&sql->mutex);
     return rc;
+}
+
+lk_rc lk_sql_warm(lk_sql *sql, lk_err *err)
+{
+    lk_instance *instance = NULL;
+    lk_rc        rc = acquire(sql, &instance, err);
+    lk_instance_unref(instance);
+    return rc;
+}
+
+lk_instance *lk_sql_instance(lk_sql *sql)
+{
+    return sql->instance;
 }
 
 /* -- statements ------------------------------------------------------------------------------------ */
@@ -122,14 +147,16 @@ lk_rc lk_sql_parse(lk_sql *sql, lk_bytes text, lk_sql_statement **out, lk_err *e
     if (*out != NULL) {
         return LK_OK;
     }
-    lk_rc rc = LK_OK;
+    lk_instance *instance = NULL;
+    lk_rc        rc = LK_OK;
     *out = lk_statement_simple(text);
     if (*out == NULL) {
-        rc = lk_sql_warm(sql, err);
+        rc = acquire(sql, &instance, err);
     }
     if (rc == LK_OK && *out == NULL) {
-        rc = lk_statement_parse(sql->duck, text, out, err);
+        rc = lk_statement_parse(instance->duck, text, out, err);
     }
+    lk_instance_unref(instance);
     if (rc == LK_OK) {
         lk_sql_cache_put(sql->cache, *out);
     }
@@ -158,14 +185,19 @@ static lk_rc open_engine(lk_sql *sql, const lk_sql_request *request, lk_batches 
         return rc;
     }
     lk_sql_request parsed = *request;
-    lk_rc          rc = lk_sql_warm(sql, err);
+    lk_instance   *instance = NULL;
+    lk_rc          rc = acquire(sql, &instance, err);
     if (rc == LK_OK) {
-        rc = lk_statement_parsed(sql->duck, request->statement, &parsed.statement, err);
+        rc = lk_statement_parsed(instance->duck, request->statement, &parsed.statement, err);
     }
     if (rc == LK_OK) {
-        rc = lk_statement_engine_sql(sql->duck, parsed.statement, &engine_sql, err);
+        rc = lk_statement_engine_sql(instance->duck, parsed.statement, &engine_sql, err);
     }
-    return rc == LK_OK ? lk_result_open(sql->duck, sql->runs, &parsed, engine_sql, out, err) : rc;
+    if (rc == LK_OK) {
+        rc = lk_result_open(instance, &parsed, engine_sql, out, err);
+    }
+    lk_instance_unref(instance);
+    return rc;
 }
 
 lk_rc lk_sql_schema(lk_sql *sql, const lk_sql_request *request, struct ArrowSchema *out, lk_err *err)
