@@ -56,7 +56,7 @@ bench: deps-tests all             ## measure, as ratios to the reference; writes
 	@ninja -C build lance_scan
 	@$(VENV) bench/run.py $(if $(SMOKE),--smoke)
 sim: build/build.ninja            ## the simulator: SEED=n replays one, SEEDS=n runs many
-	@ninja -C build sim && build/tests/sim $(if $(SEED),$(SEED) 1 trace,1 $(or $(SEEDS),1000))
+	@ninja -C build lake_sim && build/tests/lake_sim $(if $(SEED),$(SEED) 1 trace,1 $(or $(SEEDS),1000))
 
 lint: build/clang/build.ninja     ## clang-tidy and cppcheck
 	@$(PYTHON) tools/lint.py build/clang
