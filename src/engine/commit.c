@@ -70,8 +70,7 @@ static lk_rc settle_head(lk_store *store, lk_bytes location, const lk_pointer *h
     return rc;
 }
 
-/* Nobody may have put a manifest above the head: it would be taken for ours by every reader in place. */
-static lk_rc look_ahead(lk_owned_committer *c, lk_store *store, uint64_t version, lk_err *err)
+static lk_rc has_name(lk_store *store, uint64_t version, bool *has, lk_err *err)
 {
     lk_arena         arena = {0};
     lk_store_reader *reader = NULL;
@@ -80,14 +79,20 @@ static lk_rc look_ahead(lk_owned_committer *c, lk_store *store, uint64_t version
     lk_rc rc = lk_store_open_object(store, lk_pointer_final_path(&arena, version), &reader, &size, &seen);
     lk_store_reader_close(reader);
     lk_arena_close(&arena);
-    if (rc == LK_OK) {
-        return foreign(c->location, version, err);
-    }
-    if (rc != LK_E_NOT_FOUND) {
+    *has = rc == LK_OK;
+    if (rc != LK_OK && rc != LK_E_NOT_FOUND) {
         *err = seen;
         return rc;
     }
     return LK_OK;
+}
+
+/* Nobody may have put a manifest above the head: it would be taken for ours by every reader in place. */
+static lk_rc look_ahead(lk_owned_committer *c, lk_store *store, uint64_t version, lk_err *err)
+{
+    bool  taken = false;
+    lk_rc rc = has_name(store, version, &taken, err);
+    return rc == LK_OK && taken ? foreign(c->location, version, err) : rc;
 }
 
 static lk_rc load_predecessor(
@@ -99,6 +104,23 @@ static lk_rc load_predecessor(
                                  : live && head->version + 1 == version &&
                                       lk_bytes_equal(head->incarnation, c->incarnation);
     c->lost = rc == LK_OK && !follows;
+    return rc;
+}
+
+/* The head that the new version follows, its final name known to be ours. Its path may be moved to that name, and
+ * the staging file swept, by a recovery that runs beside us: then it is looked at again. */
+static lk_rc settle_predecessor(
+    lk_owned_committer *c, lk_store *store, uint64_t version, lk_arena *arena, lk_pointer *head, lk_err *err)
+{
+    lk_rc rc = LK_E_NOT_FOUND;
+    for (int attempt = 0; rc == LK_E_NOT_FOUND && attempt < CLAIM_ATTEMPTS; attempt++) {
+        *err = (lk_err){0};
+        rc = load_predecessor(c, version, arena, head, err);
+        bool settled = head->version == c->settled || is_final(head);
+        if (rc == LK_OK && !c->lost && head->state == LK_POINTER_LIVE && !settled) {
+            rc = settle_head(store, c->location, head, err);
+        }
+    }
     return rc;
 }
 
@@ -150,14 +172,11 @@ static lk_rc run(lk_owned_committer *c, lk_store *store, uint64_t version, lk_by
     char       name[LK_UUID_TEXT_SIZE + 1];
     lk_pointer head;
     bool       created = false;
-    lk_rc      rc = load_predecessor(c, version, arena, &head, err);
+    lk_rc      rc = settle_predecessor(c, store, version, arena, &head, err);
     if (rc != LK_OK || c->lost) {
         return rc;
     }
-    if (head.state == LK_POINTER_LIVE && head.version != c->settled && !is_final(&head)) {
-        rc = settle_head(store, c->location, &head, err);
-    }
-    rc = rc == LK_OK ? look_ahead(c, store, version, err) : rc;
+    rc = look_ahead(c, store, version, err);
     if (rc != LK_OK) {
         return rc;
     }
@@ -210,25 +229,32 @@ void lk_owned_committer_init(lk_owned_committer *committer, lk_kv *kv, lk_clock 
         .terms = terms};
 }
 
+/* The head has no final name: it gets it, durably, and the pointer names it. */
+static lk_rc finalize(
+    lk_kv *kv, lk_store *store, lk_bytes location, const lk_pointer *head, lk_commit_terms terms, lk_err *err)
+{
+    bool  applied = false;
+    lk_rc rc = settle_head(store, location, head, err);
+    rc = rc == LK_OK ? lk_store_sync(store, err) : rc; /* the name outlives the staging file */
+    if (rc == LK_OK) {
+        rc = lk_pointer_finalize(kv, location, head, terms.guard_key, terms.guard_value, &applied, err);
+    }
+    return rc == LK_OK && applied ? lk_store_remove(store, head->path, err) : rc;
+}
+
 lk_rc lk_owned_settle(lk_kv *kv, lk_store *store, lk_bytes location, lk_commit_terms terms, lk_err *err)
 {
     lk_arena   arena = {0};
-    lk_pointer head;
-    bool       applied = false;
+    lk_pointer head, now;
+    bool       named = true;
     lk_rc      rc = lk_pointer_load(kv, location, &arena, &head, err);
-    if (rc != LK_OK || head.state != LK_POINTER_LIVE || is_final(&head)) {
-        goto done;
+    if (rc == LK_OK && head.state == LK_POINTER_LIVE && !is_final(&head)) {
+        rc = has_name(store, head.version, &named, err);
     }
-    rc = settle_head(store, location, &head, err);
-    rc = rc == LK_OK ? lk_store_sync(store, err) : rc; /* the name outlives the staging file */
-    if (rc == LK_OK) {
-        rc = lk_pointer_finalize(kv, location, &head, terms.guard_key, terms.guard_value, &applied, err);
+    if (rc == LK_OK && !named) {
+        rc = finalize(kv, store, location, &head, terms, err);
     }
-    if (rc == LK_OK && applied) {
-        rc = lk_store_remove(store, head.path, err);
-    }
-    if (rc == LK_E_NOT_FOUND) { /* a newer commit settled it and swept the staging name */
-        lk_pointer now;
+    if (rc == LK_E_NOT_FOUND) { /* no staging file: a newer commit settled the head and swept it */
         *err = (lk_err){0};
         rc = lk_pointer_load(kv, location, &arena, &now, err);
         if (rc == LK_OK && lk_bytes_equal(now.raw, head.raw)) {
@@ -236,7 +262,6 @@ lk_rc lk_owned_settle(lk_kv *kv, lk_store *store, lk_bytes location, lk_commit_t
                 err, LK_E_CORRUPT_FILE, "no manifest %.*s of %.*s", LK_FMT(head.path), LK_FMT(location));
         }
     }
-done:
     lk_arena_close(&arena);
     return rc;
 }

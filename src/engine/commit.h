@@ -43,9 +43,10 @@ void lk_owned_committer_init(lk_owned_committer *committer, lk_kv *kv, lk_clock 
     lk_bytes location, lk_bytes incarnation, lk_commit_terms terms);
 
 /*
- * Gives the head of a live table its final name if a dead process left it without, and lets the pointer name
- * it. Does nothing for a table that is absent or being deleted, or when someone else moved it meanwhile.
- * LK_E_FOREIGN_COMMIT when other bytes lie there.
+ * Gives the head of a live table its final name if a dead process left it without, and lets the pointer name it.
+ * For a head that has one this is one look: whose it is, the next commit asks. Does nothing for a table that is
+ * absent or being deleted, or when someone else moved it meanwhile. LK_E_FOREIGN_COMMIT when other bytes came
+ * to lie there.
  */
 LK_MUST_CHECK lk_rc lk_owned_settle(
     lk_kv *kv, lk_store *store, lk_bytes location, lk_commit_terms terms, lk_err *err);

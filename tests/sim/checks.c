@@ -176,14 +176,11 @@ static void check_files(world *w, lk_table_ref table)
     lk_registration  r = {0};
     lk_store        *store = NULL;
     lk_store_reader *reader = NULL;
-    lk_pointer       head;
     uint64_t         size = 0;
     if (load(w, table, &arena, &r)) {
         lk_bytes final = lk_pointer_final_path(&arena, r.version);
         LK_ASSERT(lk_mem_store_open(&store, w->disk, r.location, (lk_mem_hook){0}, &err) == LK_OK);
-        bool named = lk_pointer_load(w->kv, r.location, &arena, &head, &err) == LK_OK &&
-                     lk_bytes_equal(head.path, final) &&
-                     lk_store_open_object(store, final, &reader, &size, &err) == LK_OK;
+        bool named = lk_store_open_object(store, final, &reader, &size, &err) == LK_OK;
         if (!named) {
             world_fail(w, "the head of %.*s has no final name after recovery", LK_FMT(table.name));
         }
