@@ -123,67 +123,75 @@ LK_FLIGHT_MESSAGES(M)
 /* -- Flight SQL: one table for each member of the command's union -- */
 
 static const lk_pb_field statement_fields[] = {
-    F(lk_sql_statement, 1, TEXT, query), F(lk_sql_statement, 2, OPT_BYTES, transaction_id)};
-static const lk_pb_field handle_fields[] = {F(lk_sql_handle, 1, BYTES, handle)};
-static const lk_pb_field prepared_fields[] = {F(lk_sql_prepared, 1, BYTES, handle),
-    F(lk_sql_prepared, 2, BYTES, dataset_schema), F(lk_sql_prepared, 3, BYTES, parameter_schema)};
-static const lk_pb_field get_db_schemas_fields[] = {
-    F(lk_sql_get_db_schemas, 1, OPT_TEXT, catalog), F(lk_sql_get_db_schemas, 2, OPT_TEXT, db_schema_pattern)};
-static const lk_pb_field get_tables_fields[] = {F(lk_sql_get_tables, 1, OPT_TEXT, catalog),
-    F(lk_sql_get_tables, 2, OPT_TEXT, db_schema_pattern), F(lk_sql_get_tables, 3, OPT_TEXT, table_pattern),
-    F2(lk_sql_get_tables, 4, TEXTS, table_types.items, table_types.count),
-    F(lk_sql_get_tables, 5, BOOL, include_schema)};
-static const lk_pb_field get_sql_info_fields[] = {F2(lk_sql_get_sql_info, 1, UINT32S, ids, id_count)};
+    F(lk_flight_sql_statement, 1, TEXT, query), F(lk_flight_sql_statement, 2, OPT_BYTES, transaction_id)};
+static const lk_pb_field handle_fields[] = {F(lk_flight_sql_handle, 1, BYTES, handle)};
+static const lk_pb_field prepared_fields[] = {F(lk_flight_sql_prepared, 1, BYTES, handle),
+    F(lk_flight_sql_prepared, 2, BYTES, dataset_schema),
+    F(lk_flight_sql_prepared, 3, BYTES, parameter_schema)};
+static const lk_pb_field get_db_schemas_fields[] = {F(lk_flight_sql_get_db_schemas, 1, OPT_TEXT, catalog),
+    F(lk_flight_sql_get_db_schemas, 2, OPT_TEXT, db_schema_pattern)};
+static const lk_pb_field get_tables_fields[] = {F(lk_flight_sql_get_tables, 1, OPT_TEXT, catalog),
+    F(lk_flight_sql_get_tables, 2, OPT_TEXT, db_schema_pattern),
+    F(lk_flight_sql_get_tables, 3, OPT_TEXT, table_pattern),
+    F2(lk_flight_sql_get_tables, 4, TEXTS, table_types.items, table_types.count),
+    F(lk_flight_sql_get_tables, 5, BOOL, include_schema)};
+static const lk_pb_field get_sql_info_fields[] = {F2(lk_flight_sql_get_sql_info, 1, UINT32S, ids, id_count)};
 static const lk_pb_field get_type_info_fields[] = {
-    F2(lk_sql_get_type_info, 1, OPT_INT, data_type, data_type_present)};
-static const lk_pb_field get_keys_fields[] = {F(lk_sql_get_keys, 1, OPT_TEXT, catalog),
-    F(lk_sql_get_keys, 2, OPT_TEXT, db_schema), F(lk_sql_get_keys, 3, TEXT, table)};
+    F2(lk_flight_sql_get_type_info, 1, OPT_INT, data_type, data_type_present)};
+static const lk_pb_field get_keys_fields[] = {F(lk_flight_sql_get_keys, 1, OPT_TEXT, catalog),
+    F(lk_flight_sql_get_keys, 2, OPT_TEXT, db_schema), F(lk_flight_sql_get_keys, 3, TEXT, table)};
 static const lk_pb_field get_cross_reference_fields[] = {
-    F(lk_sql_get_cross_reference, 1, OPT_TEXT, pk_catalog),
-    F(lk_sql_get_cross_reference, 2, OPT_TEXT, pk_db_schema),
-    F(lk_sql_get_cross_reference, 3, TEXT, pk_table), F(lk_sql_get_cross_reference, 4, OPT_TEXT, fk_catalog),
-    F(lk_sql_get_cross_reference, 5, OPT_TEXT, fk_db_schema),
-    F(lk_sql_get_cross_reference, 6, TEXT, fk_table)};
-static const lk_pb_field substrait_fields[] = {F(lk_sql_substrait, 1, BYTES, plan)};
-static const lk_pb_field cancel_query_fields[] = {F(lk_sql_cancel_query, 1, BYTES, info)};
+    F(lk_flight_sql_get_cross_reference, 1, OPT_TEXT, pk_catalog),
+    F(lk_flight_sql_get_cross_reference, 2, OPT_TEXT, pk_db_schema),
+    F(lk_flight_sql_get_cross_reference, 3, TEXT, pk_table),
+    F(lk_flight_sql_get_cross_reference, 4, OPT_TEXT, fk_catalog),
+    F(lk_flight_sql_get_cross_reference, 5, OPT_TEXT, fk_db_schema),
+    F(lk_flight_sql_get_cross_reference, 6, TEXT, fk_table)};
+static const lk_pb_field substrait_fields[] = {F(lk_flight_sql_substrait, 1, BYTES, plan)};
+static const lk_pb_field cancel_query_fields[] = {F(lk_flight_sql_cancel_query, 1, BYTES, info)};
 
 typedef struct table_definition {
     bool     present;
     uint64_t if_absent, if_exists;
 } table_definition;
-_Static_assert(sizeof(table_definition) == sizeof(((lk_sql_ingest *)0)->table_definition), "the same struct");
+_Static_assert(
+    sizeof(table_definition) == sizeof(((lk_flight_sql_ingest *)0)->table_definition), "the same struct");
 static const lk_pb_field table_definition_fields[] = {
     F(table_definition, 1, UINT, if_absent), F(table_definition, 2, UINT, if_exists)};
 MESSAGE(table_definition_message, "TableDefinitionOptions", table_definition, table_definition_fields);
-static const lk_pb_field option_fields[] = {F(lk_sql_option, 1, KEY, key), F(lk_sql_option, 2, KEY, value)};
-MESSAGE(option_message, "OptionsEntry", lk_sql_option, option_fields);
+static const lk_pb_field option_fields[] = {
+    F(lk_flight_sql_option, 1, KEY, key), F(lk_flight_sql_option, 2, KEY, value)};
+MESSAGE(option_message, "OptionsEntry", lk_flight_sql_option, option_fields);
 static const lk_pb_field ingest_fields[] = {
-    FM(lk_sql_ingest, 1, ONE, table_definition, table_definition_message), F(lk_sql_ingest, 2, TEXT, table),
-    F(lk_sql_ingest, 3, OPT_TEXT, schema), F(lk_sql_ingest, 4, OPT_TEXT, catalog),
-    F(lk_sql_ingest, 5, BOOL, temporary), F(lk_sql_ingest, 6, OPT_BYTES, transaction_id),
-    FN(lk_sql_ingest, 1000, options, option_count, option_message)};
+    FM(lk_flight_sql_ingest, 1, ONE, table_definition, table_definition_message),
+    F(lk_flight_sql_ingest, 2, TEXT, table), F(lk_flight_sql_ingest, 3, OPT_TEXT, schema),
+    F(lk_flight_sql_ingest, 4, OPT_TEXT, catalog), F(lk_flight_sql_ingest, 5, BOOL, temporary),
+    F(lk_flight_sql_ingest, 6, OPT_BYTES, transaction_id),
+    FN(lk_flight_sql_ingest, 1000, options, option_count, option_message)};
 
-static const lk_pb_field update_result_fields[] = {F(lk_sql_update_result, 1, INT, record_count)};
-MESSAGE(update_result_message, "DoPutUpdateResult", lk_sql_update_result, update_result_fields);
-static const lk_pb_field bind_result_fields[] = {F(lk_sql_bind_result, 1, OPT_BYTES, handle)};
-MESSAGE(bind_result_message, "DoPutPreparedStatementResult", lk_sql_bind_result, bind_result_fields);
+static const lk_pb_field update_result_fields[] = {F(lk_flight_sql_update_result, 1, INT, record_count)};
+MESSAGE(update_result_message, "DoPutUpdateResult", lk_flight_sql_update_result, update_result_fields);
+static const lk_pb_field bind_result_fields[] = {F(lk_flight_sql_bind_result, 1, OPT_BYTES, handle)};
+MESSAGE(bind_result_message, "DoPutPreparedStatementResult", lk_flight_sql_bind_result, bind_result_fields);
 
-lk_rc lk_sql_update_result_read(lk_bytes message, lk_arena *arena, lk_sql_update_result *out, lk_err *err)
+lk_rc lk_flight_sql_update_result_read(
+    lk_bytes message, lk_arena *arena, lk_flight_sql_update_result *out, lk_err *err)
 {
     return lk_pb_read(&update_result_message, message, arena, out, err);
 }
 
-void lk_sql_update_result_write(const lk_sql_update_result *in, lk_buf *out)
+void lk_flight_sql_update_result_write(const lk_flight_sql_update_result *in, lk_buf *out)
 {
     lk_pb_write(&update_result_message, in, out);
 }
 
-lk_rc lk_sql_bind_result_read(lk_bytes message, lk_arena *arena, lk_sql_bind_result *out, lk_err *err)
+lk_rc lk_flight_sql_bind_result_read(
+    lk_bytes message, lk_arena *arena, lk_flight_sql_bind_result *out, lk_err *err)
 {
     return lk_pb_read(&bind_result_message, message, arena, out, err);
 }
 
-void lk_sql_bind_result_write(const lk_sql_bind_result *in, lk_buf *out)
+void lk_flight_sql_bind_result_write(const lk_flight_sql_bind_result *in, lk_buf *out)
 {
     lk_pb_write(&bind_result_message, in, out);
 }
@@ -198,57 +206,58 @@ typedef struct any {
 static const lk_pb_field any_fields[] = {F(any, 1, TEXT, type_url), F(any, 2, BYTES, value)};
 MESSAGE(any_message, "Any", any, any_fields);
 
-MESSAGE(statement_message, "statement", lk_sql_statement, statement_fields);
-MESSAGE(handle_message, "statement handle", lk_sql_handle, handle_fields);
-MESSAGE(prepared_message, "prepared statement", lk_sql_prepared, prepared_fields);
-MESSAGE(get_db_schemas_message, "CommandGetDbSchemas", lk_sql_get_db_schemas, get_db_schemas_fields);
-MESSAGE(get_tables_message, "CommandGetTables", lk_sql_get_tables, get_tables_fields);
-MESSAGE(get_sql_info_message, "CommandGetSqlInfo", lk_sql_get_sql_info, get_sql_info_fields);
-MESSAGE(get_type_info_message, "CommandGetXdbcTypeInfo", lk_sql_get_type_info, get_type_info_fields);
-MESSAGE(get_keys_message, "key command", lk_sql_get_keys, get_keys_fields);
-MESSAGE(get_cross_reference_message, "CommandGetCrossReference", lk_sql_get_cross_reference,
+MESSAGE(statement_message, "statement", lk_flight_sql_statement, statement_fields);
+MESSAGE(handle_message, "statement handle", lk_flight_sql_handle, handle_fields);
+MESSAGE(prepared_message, "prepared statement", lk_flight_sql_prepared, prepared_fields);
+MESSAGE(get_db_schemas_message, "CommandGetDbSchemas", lk_flight_sql_get_db_schemas, get_db_schemas_fields);
+MESSAGE(get_tables_message, "CommandGetTables", lk_flight_sql_get_tables, get_tables_fields);
+MESSAGE(get_sql_info_message, "CommandGetSqlInfo", lk_flight_sql_get_sql_info, get_sql_info_fields);
+MESSAGE(get_type_info_message, "CommandGetXdbcTypeInfo", lk_flight_sql_get_type_info, get_type_info_fields);
+MESSAGE(get_keys_message, "key command", lk_flight_sql_get_keys, get_keys_fields);
+MESSAGE(get_cross_reference_message, "CommandGetCrossReference", lk_flight_sql_get_cross_reference,
     get_cross_reference_fields);
-MESSAGE(ingest_message, "CommandStatementIngest", lk_sql_ingest, ingest_fields);
-MESSAGE(substrait_message, "CommandStatementSubstraitPlan", lk_sql_substrait, substrait_fields);
-MESSAGE(cancel_query_message, "ActionCancelQueryRequest", lk_sql_cancel_query, cancel_query_fields);
+MESSAGE(ingest_message, "CommandStatementIngest", lk_flight_sql_ingest, ingest_fields);
+MESSAGE(substrait_message, "CommandStatementSubstraitPlan", lk_flight_sql_substrait, substrait_fields);
+MESSAGE(cancel_query_message, "ActionCancelQueryRequest", lk_flight_sql_cancel_query, cancel_query_fields);
 /* Empty messages are read like any other, which checks their bytes, and write nothing. */
-static const lk_pb_message nothing_message = {"command", sizeof(lk_sql_nothing), NULL, 0};
+static const lk_pb_message nothing_message = {"command", sizeof(lk_flight_sql_nothing), NULL, 0};
 
 static const struct {
     const char          *name;
     size_t               offset; /* of the union's member */
     const lk_pb_message *message;
-} commands[LK_SQL_KIND_COUNT] = {
-#define C(kind, name, member) [LK_SQL_##kind] = {name, offsetof(lk_sql_command, member), &member##_message},
-    LK_SQL_COMMANDS(C)
+} commands[LK_FLIGHT_SQL_KIND_COUNT] = {
+#define C(kind, name, member) \
+    [LK_FLIGHT_SQL_##kind] = {name, offsetof(lk_flight_sql_command, member), &member##_message},
+    LK_FLIGHT_SQL_COMMANDS(C)
 #undef C
 };
 
-const char *lk_sql_kind_name(lk_sql_kind kind)
+const char *lk_flight_sql_kind_name(lk_flight_sql_kind kind)
 {
-    return kind == LK_SQL_OTHER ? "" : commands[kind].name;
+    return kind == LK_FLIGHT_SQL_OTHER ? "" : commands[kind].name;
 }
 
-static lk_sql_kind kind_of(lk_bytes type_url)
+static lk_flight_sql_kind kind_of(lk_bytes type_url)
 {
     lk_bytes prefix = LK_LITERAL(TYPE_PREFIX);
     if (!lk_bytes_starts(type_url, prefix)) {
-        return LK_SQL_OTHER;
+        return LK_FLIGHT_SQL_OTHER;
     }
     lk_bytes name = {type_url.data + prefix.size, type_url.size - prefix.size};
-    for (lk_sql_kind kind = LK_SQL_OTHER + 1; kind < LK_SQL_KIND_COUNT; kind++) {
+    for (lk_flight_sql_kind kind = LK_FLIGHT_SQL_OTHER + 1; kind < LK_FLIGHT_SQL_KIND_COUNT; kind++) {
         if (lk_bytes_equal(name, lk_bytes_of(commands[kind].name))) {
             return kind;
         }
     }
-    return LK_SQL_OTHER;
+    return LK_FLIGHT_SQL_OTHER;
 }
 
-lk_rc lk_sql_command_read(lk_bytes bytes, lk_arena *arena, lk_sql_command *out, lk_err *err)
+lk_rc lk_flight_sql_command_read(lk_bytes bytes, lk_arena *arena, lk_flight_sql_command *out, lk_err *err)
 {
     any   wrapper;
     lk_rc rc = lk_pb_read(&any_message, bytes, arena, &wrapper, err);
-    *out = (lk_sql_command){0};
+    *out = (lk_flight_sql_command){0};
     if (rc == LK_OK && wrapper.type_url.size == 0) {
         rc = lk_fail(err, LK_E_INVALID_REQUEST, "an Any without a type");
         lk_detail(err, "the command is not a google.protobuf.Any");
@@ -259,18 +268,18 @@ lk_rc lk_sql_command_read(lk_bytes bytes, lk_arena *arena, lk_sql_command *out, 
     out->kind = kind_of(wrapper.type_url);
     out->type_url = wrapper.type_url;
     out->value = wrapper.value;
-    if (out->kind == LK_SQL_OTHER) {
+    if (out->kind == LK_FLIGHT_SQL_OTHER) {
         return LK_OK;
     }
     void *member = (char *)out + commands[out->kind].offset;
     return lk_pb_read(commands[out->kind].message, wrapper.value, arena, member, err);
 }
 
-void lk_sql_command_write(const lk_sql_command *in, lk_buf *out)
+void lk_flight_sql_command_write(const lk_flight_sql_command *in, lk_buf *out)
 {
     lk_buf url = {0}, value = {0};
     any    wrapper = {in->type_url, in->value};
-    if (in->kind != LK_SQL_OTHER) {
+    if (in->kind != LK_FLIGHT_SQL_OTHER) {
         lk_buf_append_text(&url, TYPE_PREFIX);
         lk_buf_append_text(&url, commands[in->kind].name);
         lk_pb_write(commands[in->kind].message, (const char *)in + commands[in->kind].offset, &value);

@@ -161,106 +161,107 @@ LK_FLIGHT_MESSAGES(M)
 
 /* -- Flight SQL ------------------------------------------------------------------------------------------ */
 
-typedef struct lk_sql_statement { /* CommandStatementQuery, CommandStatementUpdate, create-prepared request */
+typedef struct
+    lk_flight_sql_statement { /* CommandStatementQuery, CommandStatementUpdate, create-prepared request */
     lk_bytes query, transaction_id /* optional */;
-} lk_sql_statement;
+} lk_flight_sql_statement;
 
 typedef struct
-    lk_sql_handle { /* TicketStatementQuery, prepared query, prepared update, close-prepared request */
+    lk_flight_sql_handle { /* TicketStatementQuery, prepared query, prepared update, close-prepared request */
     lk_bytes handle;
-} lk_sql_handle;
+} lk_flight_sql_handle;
 
-typedef struct lk_sql_prepared { /* ActionCreatePreparedStatementResult */
+typedef struct lk_flight_sql_prepared { /* ActionCreatePreparedStatementResult */
     lk_bytes handle, dataset_schema, parameter_schema;
-} lk_sql_prepared;
+} lk_flight_sql_prepared;
 
-typedef struct lk_sql_get_db_schemas {
+typedef struct lk_flight_sql_get_db_schemas {
     lk_bytes catalog, db_schema_pattern; /* optional */
-} lk_sql_get_db_schemas;
+} lk_flight_sql_get_db_schemas;
 
-typedef struct lk_sql_get_tables {
+typedef struct lk_flight_sql_get_tables {
     lk_bytes       catalog, db_schema_pattern, table_pattern; /* optional */
     lk_flight_list table_types;
     bool           include_schema;
-} lk_sql_get_tables;
+} lk_flight_sql_get_tables;
 
-typedef struct lk_sql_get_sql_info {
+typedef struct lk_flight_sql_get_sql_info {
     uint32_t *ids;
     size_t    id_count; /* 0: all */
-} lk_sql_get_sql_info;
+} lk_flight_sql_get_sql_info;
 
-typedef struct lk_sql_get_type_info {
+typedef struct lk_flight_sql_get_type_info {
     bool    data_type_present;
     int64_t data_type;
-} lk_sql_get_type_info;
+} lk_flight_sql_get_type_info;
 
-typedef struct lk_sql_get_keys { /* primary, exported, imported */
-    lk_bytes catalog, db_schema; /* optional */
+typedef struct lk_flight_sql_get_keys { /* primary, exported, imported */
+    lk_bytes catalog, db_schema;        /* optional */
     lk_bytes table;
-} lk_sql_get_keys;
+} lk_flight_sql_get_keys;
 
-typedef struct lk_sql_get_cross_reference {
+typedef struct lk_flight_sql_get_cross_reference {
     lk_bytes pk_catalog, pk_db_schema; /* optional */
     lk_bytes pk_table;
     lk_bytes fk_catalog, fk_db_schema; /* optional */
     lk_bytes fk_table;
-} lk_sql_get_cross_reference;
+} lk_flight_sql_get_cross_reference;
 
-typedef enum lk_sql_if_absent {
-    LK_SQL_IF_ABSENT_UNSPECIFIED,
-    LK_SQL_IF_ABSENT_CREATE,
-    LK_SQL_IF_ABSENT_FAIL
-} lk_sql_if_absent;
-typedef enum lk_sql_if_exists {
-    LK_SQL_IF_EXISTS_UNSPECIFIED,
-    LK_SQL_IF_EXISTS_FAIL,
-    LK_SQL_IF_EXISTS_APPEND,
-    LK_SQL_IF_EXISTS_REPLACE
-} lk_sql_if_exists;
+typedef enum lk_flight_sql_if_absent {
+    LK_FLIGHT_SQL_IF_ABSENT_UNSPECIFIED,
+    LK_FLIGHT_SQL_IF_ABSENT_CREATE,
+    LK_FLIGHT_SQL_IF_ABSENT_FAIL
+} lk_flight_sql_if_absent;
+typedef enum lk_flight_sql_if_exists {
+    LK_FLIGHT_SQL_IF_EXISTS_UNSPECIFIED,
+    LK_FLIGHT_SQL_IF_EXISTS_FAIL,
+    LK_FLIGHT_SQL_IF_EXISTS_APPEND,
+    LK_FLIGHT_SQL_IF_EXISTS_REPLACE
+} lk_flight_sql_if_exists;
 
-typedef struct lk_sql_option {
+typedef struct lk_flight_sql_option {
     lk_bytes key, value;
-} lk_sql_option;
+} lk_flight_sql_option;
 
-typedef struct lk_sql_ingest {
+typedef struct lk_flight_sql_ingest {
     struct {
         bool     present;
-        uint64_t if_absent; /* lk_sql_if_absent */
-        uint64_t if_exists; /* lk_sql_if_exists */
+        uint64_t if_absent; /* lk_flight_sql_if_absent */
+        uint64_t if_exists; /* lk_flight_sql_if_exists */
     } table_definition;
-    lk_bytes       table;
-    lk_bytes       schema, catalog; /* optional */
-    bool           temporary;
-    lk_bytes       transaction_id; /* optional */
-    lk_sql_option *options;
-    size_t         option_count;
-} lk_sql_ingest;
+    lk_bytes              table;
+    lk_bytes              schema, catalog; /* optional */
+    bool                  temporary;
+    lk_bytes              transaction_id; /* optional */
+    lk_flight_sql_option *options;
+    size_t                option_count;
+} lk_flight_sql_ingest;
 
-typedef struct lk_sql_substrait {
+typedef struct lk_flight_sql_substrait {
     lk_bytes plan; /* opaque: we only need to recognise it */
-} lk_sql_substrait;
+} lk_flight_sql_substrait;
 
-typedef struct lk_sql_cancel_query { /* ActionCancelQueryRequest (deprecated): info is a FlightInfo */
+typedef struct lk_flight_sql_cancel_query { /* ActionCancelQueryRequest (deprecated): info is a FlightInfo */
     lk_bytes info;
-} lk_sql_cancel_query;
+} lk_flight_sql_cancel_query;
 
-typedef struct lk_sql_update_result { /* DoPutUpdateResult: not wrapped in Any */
+typedef struct lk_flight_sql_update_result { /* DoPutUpdateResult: not wrapped in Any */
     int64_t record_count;
-} lk_sql_update_result;
+} lk_flight_sql_update_result;
 
-typedef struct lk_sql_bind_result { /* DoPutPreparedStatementResult: not wrapped in Any */
-    lk_bytes handle;                /* optional */
-} lk_sql_bind_result;
+typedef struct lk_flight_sql_bind_result { /* DoPutPreparedStatementResult: not wrapped in Any */
+    lk_bytes handle;                       /* optional */
+} lk_flight_sql_bind_result;
 
-LK_MUST_CHECK lk_rc lk_sql_update_result_read(
-    lk_bytes message, lk_arena *arena, lk_sql_update_result *out, lk_err *err);
-void                lk_sql_update_result_write(const lk_sql_update_result *in, lk_buf *out);
-LK_MUST_CHECK lk_rc lk_sql_bind_result_read(
-    lk_bytes message, lk_arena *arena, lk_sql_bind_result *out, lk_err *err);
-void lk_sql_bind_result_write(const lk_sql_bind_result *in, lk_buf *out);
+LK_MUST_CHECK lk_rc lk_flight_sql_update_result_read(
+    lk_bytes message, lk_arena *arena, lk_flight_sql_update_result *out, lk_err *err);
+void                lk_flight_sql_update_result_write(const lk_flight_sql_update_result *in, lk_buf *out);
+LK_MUST_CHECK lk_rc lk_flight_sql_bind_result_read(
+    lk_bytes message, lk_arena *arena, lk_flight_sql_bind_result *out, lk_err *err);
+void lk_flight_sql_bind_result_write(const lk_flight_sql_bind_result *in, lk_buf *out);
 
 /* Everything that travels inside google.protobuf.Any: C(kind, wire name, union member). */
-#define LK_SQL_COMMANDS(C)                                                  \
+#define LK_FLIGHT_SQL_COMMANDS(C)                                           \
     C(STATEMENT_QUERY, "CommandStatementQuery", statement)                  \
     C(STATEMENT_UPDATE, "CommandStatementUpdate", statement)                \
     C(STATEMENT_SUBSTRAIT, "CommandStatementSubstraitPlan", substrait)      \
@@ -283,42 +284,44 @@ void lk_sql_bind_result_write(const lk_sql_bind_result *in, lk_buf *out);
     C(CLOSE_PREPARED, "ActionClosePreparedStatementRequest", handle)        \
     C(CANCEL_QUERY, "ActionCancelQueryRequest", cancel_query)
 
-typedef enum lk_sql_kind {
-    LK_SQL_OTHER, /* a well-formed Any of a type that is not ours: type_url and value say which */
-#define C(kind, name, member) LK_SQL_##kind,
-    LK_SQL_COMMANDS(C)
+typedef enum lk_flight_sql_kind {
+    LK_FLIGHT_SQL_OTHER, /* a well-formed Any of a type that is not ours: type_url and value say which */
+#define C(kind, name, member) LK_FLIGHT_SQL_##kind,
+    LK_FLIGHT_SQL_COMMANDS(C)
 #undef C
-        LK_SQL_KIND_COUNT
-} lk_sql_kind;
+        LK_FLIGHT_SQL_KIND_COUNT
+} lk_flight_sql_kind;
 
-typedef struct lk_sql_nothing {
+typedef struct lk_flight_sql_nothing {
     char unused;
-} lk_sql_nothing;
+} lk_flight_sql_nothing;
 
-typedef struct lk_sql_command {
-    lk_sql_kind kind;
-    lk_bytes    type_url, value; /* of the Any; write uses them for LK_SQL_OTHER only */
+typedef struct lk_flight_sql_command {
+    lk_flight_sql_kind kind;
+    lk_bytes           type_url, value; /* of the Any; write uses them for LK_FLIGHT_SQL_OTHER only */
     union {
-        lk_sql_statement           statement;
-        lk_sql_handle              handle;
-        lk_sql_prepared            prepared;
-        lk_sql_get_db_schemas      get_db_schemas;
-        lk_sql_get_tables          get_tables;
-        lk_sql_get_sql_info        get_sql_info;
-        lk_sql_get_type_info       get_type_info;
-        lk_sql_get_keys            get_keys;
-        lk_sql_get_cross_reference get_cross_reference;
-        lk_sql_ingest              ingest;
-        lk_sql_substrait           substrait;
-        lk_sql_cancel_query        cancel_query;
-        lk_sql_nothing             nothing;
+        lk_flight_sql_statement           statement;
+        lk_flight_sql_handle              handle;
+        lk_flight_sql_prepared            prepared;
+        lk_flight_sql_get_db_schemas      get_db_schemas;
+        lk_flight_sql_get_tables          get_tables;
+        lk_flight_sql_get_sql_info        get_sql_info;
+        lk_flight_sql_get_type_info       get_type_info;
+        lk_flight_sql_get_keys            get_keys;
+        lk_flight_sql_get_cross_reference get_cross_reference;
+        lk_flight_sql_ingest              ingest;
+        lk_flight_sql_substrait           substrait;
+        lk_flight_sql_cancel_query        cancel_query;
+        lk_flight_sql_nothing             nothing;
     };
-} lk_sql_command;
+} lk_flight_sql_command;
 
 /* Opens an Any. A message that is no Any, or whose inside is malformed: LK_E_INVALID_REQUEST. */
-LK_MUST_CHECK lk_rc lk_sql_command_read(lk_bytes any, lk_arena *arena, lk_sql_command *out, lk_err *err);
-void                lk_sql_command_write(const lk_sql_command *in, lk_buf *out); /* appends the Any */
-const char         *lk_sql_kind_name(lk_sql_kind kind); /* "CommandStatementQuery"; "" for LK_SQL_OTHER */
+LK_MUST_CHECK lk_rc lk_flight_sql_command_read(
+    lk_bytes any, lk_arena *arena, lk_flight_sql_command *out, lk_err *err);
+void        lk_flight_sql_command_write(const lk_flight_sql_command *in, lk_buf *out); /* appends the Any */
+const char *lk_flight_sql_kind_name(
+    lk_flight_sql_kind kind); /* "CommandStatementQuery"; "" for LK_FLIGHT_SQL_OTHER */
 
 /* DoAction bodies (CreatePreparedStatement, ClosePreparedStatement, CancelQuery) and results are Anys too. */
 

@@ -111,58 +111,58 @@ static void flight_messages_read_and_write_as_the_reference(void **state)
 static void commands_read_and_write_as_the_reference(void **state)
 {
     static const struct {
-        lk_sql_kind kind;
-        const char *golden;
+        lk_flight_sql_kind kind;
+        const char        *golden;
     } rows[] = {
-        {LK_SQL_STATEMENT_QUERY, GOLDEN_STATEMENT_QUERY},
-        {LK_SQL_STATEMENT_QUERY, GOLDEN_STATEMENT_QUERY_TX},
-        {LK_SQL_STATEMENT_UPDATE, GOLDEN_STATEMENT_UPDATE},
-        {LK_SQL_STATEMENT_SUBSTRAIT, GOLDEN_STATEMENT_SUBSTRAIT},
-        {LK_SQL_STATEMENT_INGEST, GOLDEN_STATEMENT_INGEST},
-        {LK_SQL_STATEMENT_TICKET, GOLDEN_STATEMENT_TICKET},
-        {LK_SQL_PREPARED_QUERY, GOLDEN_PREPARED_QUERY},
-        {LK_SQL_PREPARED_UPDATE, GOLDEN_PREPARED_UPDATE},
-        {LK_SQL_GET_CATALOGS, GOLDEN_GET_CATALOGS},
-        {LK_SQL_GET_DB_SCHEMAS, GOLDEN_GET_DB_SCHEMAS},
-        {LK_SQL_GET_TABLES, GOLDEN_GET_TABLES},
-        {LK_SQL_GET_TABLE_TYPES, GOLDEN_GET_TABLE_TYPES},
-        {LK_SQL_GET_SQL_INFO, GOLDEN_GET_SQL_INFO},
-        {LK_SQL_GET_TYPE_INFO, GOLDEN_GET_TYPE_INFO},
-        {LK_SQL_GET_PRIMARY_KEYS, GOLDEN_GET_PRIMARY_KEYS},
-        {LK_SQL_GET_EXPORTED_KEYS, GOLDEN_GET_EXPORTED_KEYS},
-        {LK_SQL_GET_IMPORTED_KEYS, GOLDEN_GET_IMPORTED_KEYS},
-        {LK_SQL_GET_CROSS_REFERENCE, GOLDEN_GET_CROSS_REFERENCE},
-        {LK_SQL_CREATE_PREPARED, GOLDEN_CREATE_PREPARED},
-        {LK_SQL_PREPARED, GOLDEN_PREPARED},
-        {LK_SQL_CLOSE_PREPARED, GOLDEN_CLOSE_PREPARED},
-        {LK_SQL_CANCEL_QUERY, GOLDEN_CANCEL_QUERY},
+        {LK_FLIGHT_SQL_STATEMENT_QUERY, GOLDEN_STATEMENT_QUERY},
+        {LK_FLIGHT_SQL_STATEMENT_QUERY, GOLDEN_STATEMENT_QUERY_TX},
+        {LK_FLIGHT_SQL_STATEMENT_UPDATE, GOLDEN_STATEMENT_UPDATE},
+        {LK_FLIGHT_SQL_STATEMENT_SUBSTRAIT, GOLDEN_STATEMENT_SUBSTRAIT},
+        {LK_FLIGHT_SQL_STATEMENT_INGEST, GOLDEN_STATEMENT_INGEST},
+        {LK_FLIGHT_SQL_STATEMENT_TICKET, GOLDEN_STATEMENT_TICKET},
+        {LK_FLIGHT_SQL_PREPARED_QUERY, GOLDEN_PREPARED_QUERY},
+        {LK_FLIGHT_SQL_PREPARED_UPDATE, GOLDEN_PREPARED_UPDATE},
+        {LK_FLIGHT_SQL_GET_CATALOGS, GOLDEN_GET_CATALOGS},
+        {LK_FLIGHT_SQL_GET_DB_SCHEMAS, GOLDEN_GET_DB_SCHEMAS},
+        {LK_FLIGHT_SQL_GET_TABLES, GOLDEN_GET_TABLES},
+        {LK_FLIGHT_SQL_GET_TABLE_TYPES, GOLDEN_GET_TABLE_TYPES},
+        {LK_FLIGHT_SQL_GET_SQL_INFO, GOLDEN_GET_SQL_INFO},
+        {LK_FLIGHT_SQL_GET_TYPE_INFO, GOLDEN_GET_TYPE_INFO},
+        {LK_FLIGHT_SQL_GET_PRIMARY_KEYS, GOLDEN_GET_PRIMARY_KEYS},
+        {LK_FLIGHT_SQL_GET_EXPORTED_KEYS, GOLDEN_GET_EXPORTED_KEYS},
+        {LK_FLIGHT_SQL_GET_IMPORTED_KEYS, GOLDEN_GET_IMPORTED_KEYS},
+        {LK_FLIGHT_SQL_GET_CROSS_REFERENCE, GOLDEN_GET_CROSS_REFERENCE},
+        {LK_FLIGHT_SQL_CREATE_PREPARED, GOLDEN_CREATE_PREPARED},
+        {LK_FLIGHT_SQL_PREPARED, GOLDEN_PREPARED},
+        {LK_FLIGHT_SQL_CLOSE_PREPARED, GOLDEN_CLOSE_PREPARED},
+        {LK_FLIGHT_SQL_CANCEL_QUERY, GOLDEN_CANCEL_QUERY},
     };
-    bool seen[LK_SQL_KIND_COUNT] = {true}; /* OTHER has its own test */
+    bool seen[LK_FLIGHT_SQL_KIND_COUNT] = {true}; /* OTHER has its own test */
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
-        lk_sql_command command;
-        lk_buf         out = {0};
-        assert_int_equal(lk_sql_command_read(unhex(rows[i].golden), &arena, &command, &err), LK_OK);
+        lk_flight_sql_command command;
+        lk_buf                out = {0};
+        assert_int_equal(lk_flight_sql_command_read(unhex(rows[i].golden), &arena, &command, &err), LK_OK);
         assert_int_equal(command.kind, rows[i].kind);
-        lk_sql_command_write(&command, &out);
+        lk_flight_sql_command_write(&command, &out);
         expect(&out, rows[i].golden);
         lk_buf_deinit(&out);
         seen[rows[i].kind] = true;
     }
-    for (int kind = 0; kind < LK_SQL_KIND_COUNT; kind++) {
+    for (int kind = 0; kind < LK_FLIGHT_SQL_KIND_COUNT; kind++) {
         assert_true(seen[kind]);
     }
 }
 
-static lk_sql_command command_of(const char *golden)
+static lk_flight_sql_command command_of(const char *golden)
 {
-    lk_sql_command command;
-    assert_int_equal(lk_sql_command_read(unhex(golden), &arena, &command, &err), LK_OK);
+    lk_flight_sql_command command;
+    assert_int_equal(lk_flight_sql_command_read(unhex(golden), &arena, &command, &err), LK_OK);
     return command;
 }
 
 static void absent_and_empty_are_told_apart(void **state)
 {
-    lk_sql_command command = command_of(GOLDEN_GET_TABLES);
+    lk_flight_sql_command command = command_of(GOLDEN_GET_TABLES);
     expect_text(command.get_tables.catalog, "lake");
     assert_null(command.get_tables.db_schema_pattern.data);
     expect_text(command.get_tables.table_pattern, "");
@@ -170,8 +170,8 @@ static void absent_and_empty_are_told_apart(void **state)
     assert_true(command.get_tables.include_schema);
     assert_null(command_of(GOLDEN_STATEMENT_QUERY).statement.transaction_id.data);
     expect_text(command_of(GOLDEN_STATEMENT_QUERY_TX).statement.transaction_id, "");
-    lk_sql_update_result updated;
-    lk_sql_bind_result   bound;
+    lk_flight_sql_update_result updated;
+    lk_flight_sql_bind_result   bound;
     ROUND(sql_update_result, GOLDEN_UPDATE_RESULT, updated);
     assert_int_equal(updated.record_count, -2);
     ROUND(sql_bind_result, GOLDEN_BIND_RESULT, bound);
@@ -180,20 +180,20 @@ static void absent_and_empty_are_told_apart(void **state)
 
 static void the_values_inside_commands_are_right(void **state)
 {
-    lk_sql_command ingest = command_of(GOLDEN_STATEMENT_INGEST);
+    lk_flight_sql_command ingest = command_of(GOLDEN_STATEMENT_INGEST);
     assert_true(ingest.ingest.table_definition.present && ingest.ingest.temporary);
-    assert_int_equal(ingest.ingest.table_definition.if_absent, LK_SQL_IF_ABSENT_CREATE);
-    assert_int_equal(ingest.ingest.table_definition.if_exists, LK_SQL_IF_EXISTS_APPEND);
+    assert_int_equal(ingest.ingest.table_definition.if_absent, LK_FLIGHT_SQL_IF_ABSENT_CREATE);
+    assert_int_equal(ingest.ingest.table_definition.if_exists, LK_FLIGHT_SQL_IF_EXISTS_APPEND);
     expect_text(ingest.ingest.schema, "ns");
     expect_text(ingest.ingest.catalog, "");
     assert_int_equal(ingest.ingest.option_count, 2);
     expect_text(ingest.ingest.options[0].value, "v"); /* sorted by key: "" first */
     expect_text(ingest.ingest.options[1].key, "k");
-    lk_sql_command info = command_of(GOLDEN_GET_SQL_INFO);
+    lk_flight_sql_command info = command_of(GOLDEN_GET_SQL_INFO);
     assert_int_equal(info.get_sql_info.id_count, 4);
     assert_int_equal(info.get_sql_info.ids[2], 500);
     assert_int_equal(info.get_sql_info.ids[3], UINT32_MAX);
-    lk_sql_command type = command_of(GOLDEN_GET_TYPE_INFO);
+    lk_flight_sql_command type = command_of(GOLDEN_GET_TYPE_INFO);
     assert_true(type.get_type_info.data_type_present);
     assert_int_equal(type.get_type_info.data_type, -5);
 }
@@ -204,11 +204,11 @@ static void unpacked_numbers_unknown_fields_and_wrong_wire_types_are_taken(void 
     lk_bytes url = LK_LITERAL("type.googleapis.com/arrow.flight.protocol.sql.CommandGetSqlInfo");
     lk_bytes value =
         LK_LITERAL("\x08\x07\x4d\x01\x02\x03\x04\x51\x01\x02\x03\x04\x05\x06\x07\x08\x0a\x02\x08\x09");
-    lk_buf         any = {0};
-    lk_sql_command command = {.kind = LK_SQL_OTHER, .type_url = url, .value = value};
-    lk_sql_command_write(&command, &any);
-    assert_int_equal(lk_sql_command_read(lk_buf_view(&any), &arena, &command, &err), LK_OK);
-    assert_int_equal(command.kind, LK_SQL_GET_SQL_INFO);
+    lk_buf                any = {0};
+    lk_flight_sql_command command = {.kind = LK_FLIGHT_SQL_OTHER, .type_url = url, .value = value};
+    lk_flight_sql_command_write(&command, &any);
+    assert_int_equal(lk_flight_sql_command_read(lk_buf_view(&any), &arena, &command, &err), LK_OK);
+    assert_int_equal(command.kind, LK_FLIGHT_SQL_GET_SQL_INFO);
     assert_int_equal(command.get_sql_info.id_count, 3);
     assert_int_equal(command.get_sql_info.ids[0], 7);
     assert_int_equal(command.get_sql_info.ids[2], 9);
@@ -217,19 +217,20 @@ static void unpacked_numbers_unknown_fields_and_wrong_wire_types_are_taken(void 
 
 static void foreign_anys_keep_type_and_value(void **state)
 {
-    lk_sql_command command = {.kind = LK_SQL_OTHER,
+    lk_flight_sql_command command = {.kind = LK_FLIGHT_SQL_OTHER,
         .type_url = LK_LITERAL("type.googleapis.com/lake.file.Append"),
         .value = LK_LITERAL("{}")};
-    lk_buf         any = {0};
-    lk_sql_command_write(&command, &any);
-    assert_int_equal(lk_sql_command_read(lk_buf_view(&any), &arena, &command, &err), LK_OK);
-    assert_int_equal(command.kind, LK_SQL_OTHER);
+    lk_buf                any = {0};
+    lk_flight_sql_command_write(&command, &any);
+    assert_int_equal(lk_flight_sql_command_read(lk_buf_view(&any), &arena, &command, &err), LK_OK);
+    assert_int_equal(command.kind, LK_FLIGHT_SQL_OTHER);
     expect_text(command.type_url, "type.googleapis.com/lake.file.Append");
     expect_text(command.value, "{}");
     lk_buf_deinit(&any);
-    assert_int_equal(lk_sql_command_read(LK_LITERAL(""), &arena, &command, &err), LK_E_INVALID_REQUEST);
     assert_int_equal(
-        lk_sql_command_read(LK_LITERAL("SELECT 1"), &arena, &command, &err), LK_E_INVALID_REQUEST);
+        lk_flight_sql_command_read(LK_LITERAL(""), &arena, &command, &err), LK_E_INVALID_REQUEST);
+    assert_int_equal(
+        lk_flight_sql_command_read(LK_LITERAL("SELECT 1"), &arena, &command, &err), LK_E_INVALID_REQUEST);
 }
 
 static void malformed_bytes_are_refused(void **state)

@@ -88,10 +88,10 @@ static void result_close(lk_batches *batches)
 static lk_rc plan(result *self, lk_bytes sql, lk_err *err)
 {
     const lk_grpc_rpc_options options = {.cancel = self->cancel};
-    lk_sql_command            command = {.kind = LK_SQL_STATEMENT_QUERY, .statement = {.query = sql}};
+    lk_flight_sql_command     command = {.kind = LK_FLIGHT_SQL_STATEMENT_QUERY, .statement = {.query = sql}};
     lk_buf                    any = {0}, request = {0};
     lk_bytes                  reply = {0};
-    lk_sql_command_write(&command, &any);
+    lk_flight_sql_command_write(&command, &any);
     lk_flight_descriptor descriptor = {.type = LK_FLIGHT_DESCRIPTOR_CMD, .cmd = lk_buf_view(&any)};
     lk_flight_descriptor_write(&descriptor, &request);
     lk_rc rc = lk_grpc_unary(self->channel, LK_FLIGHT_METHOD("GetFlightInfo"), &options,

@@ -11,7 +11,7 @@
 
 void lk_append_command_write(const lk_append_command *command, lk_buf *out)
 {
-    lk_buf json = {0};
+    lk_buf         json = {0};
     lk_json_writer w = {.out = &json};
     lk_json_object(&w);
     lk_json_key(&w, "version");
@@ -25,9 +25,9 @@ void lk_append_command_write(const lk_append_command *command, lk_buf *out)
     lk_json_key(&w, "payload_sha256");
     lk_json_text(&w, command->payload_sha256);
     lk_json_object_end(&w);
-    const lk_sql_command any = {
-        .kind = LK_SQL_OTHER, .type_url = LK_LITERAL(LK_APPEND_TYPE_URL), .value = lk_buf_view(&json)};
-    lk_sql_command_write(&any, out);
+    const lk_flight_sql_command any = {
+        .kind = LK_FLIGHT_SQL_OTHER, .type_url = LK_LITERAL(LK_APPEND_TYPE_URL), .value = lk_buf_view(&json)};
+    lk_flight_sql_command_write(&any, out);
     lk_buf_deinit(&json);
 }
 
@@ -40,7 +40,7 @@ static lk_rc invalid(lk_err *err, const char *why)
 
 lk_rc lk_append_command_read(lk_bytes json, lk_arena *arena, lk_append_command *out, lk_err *err)
 {
-    uint64_t version = 0;
+    uint64_t            version = 0;
     const lk_json_field fields[] = {
         {.name = "version", .type = LK_JSON_U64, .target = &version},
         {.name = "namespace", .type = LK_JSON_TEXT, .target = &out->table.ns},
@@ -106,7 +106,7 @@ static void hold(held *self, struct ArrowArray *batch)
 static lk_rc receive_all(lk_flight_reader *reader, held *out, lk_err *err)
 {
     lk_batches *rows = NULL;
-    lk_rc rc = lk_flight_reader_batches(reader, &rows, err);
+    lk_rc       rc = lk_flight_reader_batches(reader, &rows, err);
     if (rc == LK_OK) {
         rc = lk_schema_copy(&rows->schema, &out->base.schema, err);
     }
@@ -138,7 +138,7 @@ static lk_rc check_digest(lk_flight_reader *reader, const lk_append_command *com
 
 static lk_rc reply(lk_grpc_call *call, uint64_t version, lk_err *err)
 {
-    lk_buf message = {0};
+    lk_buf   message = {0};
     lk_bytes text = lk_arena_format(lk_grpc_call_arena(call), "%" PRIu64, version);
     lk_flight_put_result_write(&(lk_flight_put_result){text}, &message);
     lk_rc rc = lk_grpc_call_write_bytes(call, lk_buf_view(&message), err);
@@ -149,7 +149,7 @@ static lk_rc reply(lk_grpc_call *call, uint64_t version, lk_err *err)
 lk_rc lk_append_serve(lk_authority *authority, const lk_principal *who, const lk_append_command *command,
     lk_grpc_call *call, lk_flight_reader *reader, uint64_t bytes_max, bool verified, lk_err *err)
 {
-    held rows = {.base = {.next = held_next}};
+    held     rows = {.base = {.next = held_next}};
     uint64_t version = 0;
     lk_flight_reader_restrict(reader, bytes_max, true);
     lk_grpc_call_lower_deadline(call, lk_clock_monotonic_ms(lk_clock_real()) + LK_PUT_TOTAL_MS);
@@ -158,7 +158,8 @@ lk_rc lk_append_serve(lk_authority *authority, const lk_principal *who, const lk
         rc = check_digest(reader, command, err);
     }
     if (rc == LK_OK) {
-        rc = authority->ops->append(authority, who, command, &rows.base, lk_grpc_call_cancel(call), &version, err);
+        rc = authority->ops->append(
+            authority, who, command, &rows.base, lk_grpc_call_cancel(call), &version, err);
     }
     held_deinit(&rows);
     return rc == LK_OK ? reply(call, version, err) : rc;

@@ -44,10 +44,10 @@ void lk_authenticator_close(lk_authenticator *a)
 /* -- failures ---------------------------------------------------------------------------------------- */
 static uint64_t peer_hash(lk_grpc_call *call)
 {
-    lk_bytes text = lk_grpc_call_peer(call); /* without the port */
+    lk_bytes    text = lk_grpc_call_peer(call); /* without the port */
     const char *colon = memrchr(text.data, ':', text.size);
-    size_t size = colon != NULL ? (size_t)(colon - text.data) : text.size;
-    uint8_t digest[LK_SHA256_SIZE];
+    size_t      size = colon != NULL ? (size_t)(colon - text.data) : text.size;
+    uint8_t     digest[LK_SHA256_SIZE];
     lk_sha256_of((lk_bytes){text.data, size}, digest);
     return lk_load_u64(digest);
 }
@@ -79,7 +79,7 @@ static lk_rc refuse(lk_authenticator *a, lk_grpc_call *call, const char *why, lk
 static bool strip(lk_bytes text, const char *scheme, lk_bytes *rest)
 {
     size_t size = strlen(scheme);
-    bool match = text.size > size && strncasecmp(text.data, scheme, size) == 0;
+    bool   match = text.size > size && strncasecmp(text.data, scheme, size) == 0;
     if (match) {
         *rest = (lk_bytes){text.data + size, text.size - size};
     }
@@ -106,8 +106,8 @@ static bool header_token(lk_bytes header, lk_buf *scratch, lk_bytes *token)
 
 static const lk_principal *caller(lk_authenticator *a, lk_grpc_call *call, lk_arena *arena, lk_bytes *token)
 {
-    lk_bytes header = {0}, found = {0};
-    lk_buf scratch = {0};
+    lk_bytes            header = {0}, found = {0};
+    lk_buf              scratch = {0};
     const lk_principal *who = NULL;
     if (lk_grpc_call_header(call, "authorization", &header) && header_token(header, &scratch, &found)) {
         *token = lk_arena_copy(arena, found);
@@ -125,7 +125,7 @@ static bool is_handshake(const lk_grpc_call *call)
 lk_rc lk_authenticate(lk_grpc_call *call, void *context, lk_err *err)
 {
     lk_authenticator *a = context;
-    lk_bytes token = {0};
+    lk_bytes          token = {0};
     if (is_handshake(call)) { /* brings its own credentials */
         return LK_OK;
     }
@@ -143,7 +143,7 @@ lk_rc lk_authenticate(lk_grpc_call *call, void *context, lk_err *err)
 static lk_rc answer(lk_grpc_call *call, lk_bytes token, lk_err *err)
 {
     lk_bytes header = lk_arena_format(lk_grpc_call_arena(call), "Bearer %.*s", LK_FMT(token));
-    lk_buf reply = {0};
+    lk_buf   reply = {0};
     lk_grpc_call_add_initial(call, "authorization", header);
     lk_grpc_call_add_trailer(call, "authorization", header);
     lk_flight_handshake_write(&(lk_flight_handshake){.payload = token}, &reply);
@@ -155,12 +155,12 @@ static lk_rc answer(lk_grpc_call *call, lk_bytes token, lk_err *err)
 /* Flight's first handshake protocol: the first request carries BasicAuth{username, password}. */
 static lk_rc payload_token(lk_grpc_call *call, lk_bytes *token, lk_err *err)
 {
-    lk_arena *arena = lk_grpc_call_arena(call);
-    lk_grpc_message message = {0};
-    lk_flight_handshake request = {0};
+    lk_arena            *arena = lk_grpc_call_arena(call);
+    lk_grpc_message      message = {0};
+    lk_flight_handshake  request = {0};
     lk_flight_basic_auth basic = {0};
-    bool found = false;
-    lk_rc rc = lk_grpc_call_read(call, &message, &found, err);
+    bool                 found = false;
+    lk_rc                rc = lk_grpc_call_read(call, &message, &found, err);
     if (rc == LK_OK && found) {
         lk_bytes bytes = lk_arena_copy(arena, lk_grpc_message_bytes(&message, arena));
         rc = lk_flight_handshake_read(bytes, arena, &request, err);
@@ -175,8 +175,8 @@ static lk_rc payload_token(lk_grpc_call *call, lk_bytes *token, lk_err *err)
 
 static lk_rc handshake(lk_grpc_call *call, void *context, lk_err *err)
 {
-    lk_authenticator *a = context;
-    lk_bytes token = {0};
+    lk_authenticator   *a = context;
+    lk_bytes            token = {0};
     const lk_principal *who = caller(a, call, lk_grpc_call_arena(call), &token);
     if (who == NULL && token.size == 0) {
         lk_rc rc = payload_token(call, &token, err);
@@ -193,8 +193,10 @@ static lk_rc handshake(lk_grpc_call *call, void *context, lk_err *err)
 
 lk_grpc_method lk_handshake_method(lk_authenticator *authenticator)
 {
-    return (lk_grpc_method){
-        .path = LK_FLIGHT_METHOD("Handshake"), .kind = LK_GRPC_BIDI, .run = handshake, .context = authenticator,
+    return (lk_grpc_method){.path = LK_FLIGHT_METHOD("Handshake"),
+        .kind = LK_GRPC_BIDI,
+        .run = handshake,
+        .context = authenticator,
         .request_bytes_max = HANDSHAKE_BYTES_MAX};
 }
 
@@ -202,8 +204,8 @@ lk_grpc_method lk_handshake_method(lk_authenticator *authenticator)
 static bool insecure_allowed(const lk_config *config, bool *valid)
 {
     const char *text = config->allow_insecure;
-    bool yes = text != NULL && (strcasecmp(text, "true") == 0 || strcmp(text, "1") == 0);
-    bool no = text == NULL || strcasecmp(text, "false") == 0 || strcmp(text, "0") == 0;
+    bool        yes = text != NULL && (strcasecmp(text, "true") == 0 || strcmp(text, "1") == 0);
+    bool        no = text == NULL || strcasecmp(text, "false") == 0 || strcmp(text, "0") == 0;
     *valid = yes || no;
     return yes;
 }
@@ -214,7 +216,8 @@ lk_rc lk_exposure_check(
     bool loopback = false, valid = false;
     bool allowed = insecure_allowed(config, &valid);
     if (!valid) {
-        return lk_fail(err, LK_E_INVALID_CONFIG, "the override for insecure listeners is true, false, 1 or 0");
+        return lk_fail(
+            err, LK_E_INVALID_CONFIG, "the override for insecure listeners is true, false, 1 or 0");
     }
     lk_rc rc = lk_grpc_address_is_loopback(address, &loopback, err);
     if (rc != LK_OK || loopback) {

@@ -47,10 +47,10 @@ static void call_options_init(
 /* -- actions ------------------------------------------------------------------------------------------ */
 static lk_rc read_result(lk_grpc_rpc *rpc, lk_arena *arena, lk_bytes *result, bool *present, lk_err *err)
 {
-    lk_grpc_message message = {0};
+    lk_grpc_message  message = {0};
     lk_flight_result body = {0};
-    bool found = false;
-    lk_rc rc = lk_grpc_rpc_read(rpc, &message, &found, err);
+    bool             found = false;
+    lk_rc            rc = lk_grpc_rpc_read(rpc, &message, &found, err);
     if (rc == LK_OK && found) {
         lk_bytes bytes = lk_arena_copy(arena, lk_grpc_message_bytes(&message, arena));
         rc = lk_flight_result_read(bytes, arena, &body, err);
@@ -62,11 +62,11 @@ static lk_rc read_result(lk_grpc_rpc *rpc, lk_arena *arena, lk_bytes *result, bo
 }
 
 /* Sends an action and takes its first result, if any. */
-static lk_rc act(const client *self, const call_options *options, const char *type, lk_bytes body, lk_arena *arena,
-    lk_bytes *result, bool *present, lk_err *err)
+static lk_rc act(const client *self, const call_options *options, const char *type, lk_bytes body,
+    lk_arena *arena, lk_bytes *result, bool *present, lk_err *err)
 {
     lk_grpc_rpc *rpc = NULL;
-    lk_buf request = {0};
+    lk_buf       request = {0};
     lk_flight_action_write(&(lk_flight_action){lk_bytes_of(type), body}, &request);
     lk_rc rc = lk_grpc_rpc_open(&rpc, self->channel, LK_FLIGHT_METHOD("DoAction"), &options->rpc, err);
     if (rc == LK_OK) {
@@ -90,10 +90,10 @@ static lk_rc act(const client *self, const call_options *options, const char *ty
 }
 
 /* An action that must answer. */
-static lk_rc ask(const client *self, const call_options *options, const char *type, lk_bytes body, lk_arena *arena,
-    lk_bytes *result, lk_err *err)
+static lk_rc ask(const client *self, const call_options *options, const char *type, lk_bytes body,
+    lk_arena *arena, lk_bytes *result, lk_err *err)
 {
-    bool present = false;
+    bool  present = false;
     lk_rc rc = act(self, options, type, body, arena, result, &present, err);
     if (rc == LK_OK && !present) {
         rc = lk_fail(err, LK_E_INTERNAL, "action %s answered nothing", type);
@@ -110,14 +110,14 @@ static void write_table(lk_json_writer *w, lk_table_ref table)
     lk_json_text(w, table.name);
 }
 
-static lk_rc create_table(
-    lk_authority *authority, const lk_principal *who, lk_table_ref table, const struct ArrowSchema *schema, lk_err *err)
+static lk_rc create_table(lk_authority *authority, const lk_principal *who, lk_table_ref table,
+    const struct ArrowSchema *schema, lk_err *err)
 {
-    client *self = (client *)authority;
-    lk_arena arena = {0};
-    lk_buf ipc = {0}, body = {0};
-    lk_bytes nothing = {0};
-    bool present = false;
+    client      *self = (client *)authority;
+    lk_arena     arena = {0};
+    lk_buf       ipc = {0}, body = {0};
+    lk_bytes     nothing = {0};
+    bool         present = false;
     call_options options;
     call_options_init(who, table.ns, LK_AUTHORITY_CALL_TIMEOUT_MS, NULL, &options);
     lk_rc rc = lk_ipc_schema_encode(schema, LK_IPC_ENCAPSULATED, &ipc, err);
@@ -137,12 +137,12 @@ static lk_rc create_table(
 
 static lk_rc drop_table(lk_authority *authority, const lk_principal *who, lk_table_ref table, lk_err *err)
 {
-    client *self = (client *)authority;
-    lk_arena arena = {0};
-    lk_buf body = {0};
-    lk_bytes nothing = {0};
-    bool present = false;
-    call_options options;
+    client        *self = (client *)authority;
+    lk_arena       arena = {0};
+    lk_buf         body = {0};
+    lk_bytes       nothing = {0};
+    bool           present = false;
+    call_options   options;
     lk_json_writer w = {.out = &body};
     call_options_init(who, table.ns, LK_AUTHORITY_CALL_TIMEOUT_MS, NULL, &options);
     write_table(&w, table);
@@ -156,10 +156,10 @@ static lk_rc drop_table(lk_authority *authority, const lk_principal *who, lk_tab
 static lk_rc resolve(lk_authority *authority, const lk_principal *who, lk_table_ref table, lk_arena *arena,
     lk_registration *out, lk_err *err)
 {
-    client *self = (client *)authority;
-    lk_buf body = {0};
-    lk_bytes json = {0};
-    call_options options;
+    client        *self = (client *)authority;
+    lk_buf         body = {0};
+    lk_bytes       json = {0};
+    call_options   options;
     lk_json_writer w = {.out = &body};
     call_options_init(who, table.ns, LK_AUTHORITY_CALL_TIMEOUT_MS, NULL, &options);
     write_table(&w, table);
@@ -190,8 +190,8 @@ static lk_rc read_page(lk_bytes json, lk_arena *arena, lk_name_page *out, lk_err
 static lk_rc list_page(const client *self, const call_options *options, const char *action, lk_bytes ns,
     lk_bytes continuation, size_t limit, lk_arena *arena, lk_name_page *out, lk_err *err)
 {
-    lk_buf body = {0};
-    lk_bytes json = {0};
+    lk_buf         body = {0};
+    lk_bytes       json = {0};
     lk_json_writer w = {.out = &body};
     lk_json_object(&w);
     if (ns.size > 0) {
@@ -213,7 +213,7 @@ static lk_rc list_page(const client *self, const call_options *options, const ch
 static lk_rc list_tables(lk_authority *authority, const lk_principal *who, lk_bytes ns, lk_bytes continuation,
     size_t limit, lk_arena *arena, lk_name_page *out, lk_err *err)
 {
-    client *self = (client *)authority;
+    client      *self = (client *)authority;
     call_options options;
     call_options_init(who, ns, LK_AUTHORITY_CALL_TIMEOUT_MS, NULL, &options);
     return list_page(self, &options, "list_tables_page", ns, continuation, limit, arena, out, err);
@@ -236,24 +236,25 @@ static void list_grants(
     }
 }
 
-static lk_rc list_namespaces(lk_authority *authority, const lk_principal *who, lk_bytes continuation, size_t limit,
-    lk_arena *arena, lk_name_page *out, lk_err *err)
+static lk_rc list_namespaces(lk_authority *authority, const lk_principal *who, lk_bytes continuation,
+    size_t limit, lk_arena *arena, lk_name_page *out, lk_err *err)
 {
-    client *self = (client *)authority;
+    client      *self = (client *)authority;
     call_options options;
     if (who != NULL && who->role == LK_ROLE_USER) {
         list_grants(who, continuation, limit, arena, out);
         return LK_OK;
     }
     call_options_init(NULL, (lk_bytes){0}, LK_AUTHORITY_CALL_TIMEOUT_MS, NULL, &options);
-    return list_page(self, &options, "list_namespaces_page", (lk_bytes){0}, continuation, limit, arena, out, err);
+    return list_page(
+        self, &options, "list_namespaces_page", (lk_bytes){0}, continuation, limit, arena, out, err);
 }
 
 /* -- directory ----------------------------------------------------------------------------------------- */
 static lk_rc read_entry(lk_bytes json, lk_arena *arena, lk_registration *out, lk_err *err)
 {
-    lk_table_ref table = {0};
-    lk_bytes registration = {0};
+    lk_table_ref        table = {0};
+    lk_bytes            registration = {0};
     const lk_json_field fields[] = {
         {.name = "namespace", .type = LK_JSON_TEXT, .target = &table.ns},
         {.name = "name", .type = LK_JSON_TEXT, .target = &table.name},
@@ -266,7 +267,7 @@ static lk_rc read_entry(lk_bytes json, lk_arena *arena, lk_registration *out, lk
 static lk_rc read_entries(lk_bytes json, lk_arena *arena, lk_registration **items, size_t *count, lk_err *err)
 {
     lk_json_texts entries = {0};
-    lk_rc rc = lk_json_elements(json, LK_CATALOG_ENTRIES_MAX, arena, &entries, err);
+    lk_rc         rc = lk_json_elements(json, LK_CATALOG_ENTRIES_MAX, arena, &entries, err);
     if (rc != LK_OK) {
         return rc;
     }
@@ -282,24 +283,29 @@ static lk_rc read_entries(lk_bytes json, lk_arena *arena, lk_registration **item
     return rc;
 }
 
-static lk_rc read_snapshot(lk_bytes json, lk_bytes known, lk_arena *arena, bool *modified, lk_bytes *generation,
-    lk_registration **items, size_t *count, lk_err *err)
+static lk_rc read_snapshot(lk_bytes json, lk_bytes known, lk_arena *arena, bool *modified,
+    lk_bytes *generation, lk_registration **items, size_t *count, lk_err *err)
 {
-    lk_bytes status = {0}, entries = {0};
-    uint64_t version = 0;
-    bool has_entries = false;
+    lk_bytes            status = {0}, entries = {0};
+    uint64_t            version = 0;
+    bool                has_entries = false;
     const lk_json_field fields[] = {
         {.name = "status", .type = LK_JSON_TEXT, .target = &status},
         {.name = "schema_version", .type = LK_JSON_U64, .target = &version},
         {.name = "generation", .type = LK_JSON_TEXT, .target = generation},
-        {.name = "registrations", .type = LK_JSON_RAW, .target = &entries, .optional = true, .found = &has_entries},
+        {.name = "registrations",
+            .type = LK_JSON_RAW,
+            .target = &entries,
+            .optional = true,
+            .found = &has_entries},
     };
     lk_rc rc = lk_json_read(json, fields, sizeof fields / sizeof fields[0], arena, err);
     if (rc != LK_OK) {
         return rc;
     }
     *modified = lk_bytes_equal(status, LK_LITERAL("snapshot"));
-    bool unmodified = lk_bytes_equal(status, LK_LITERAL("not_modified")) && lk_bytes_equal(*generation, known);
+    bool unmodified =
+        lk_bytes_equal(status, LK_LITERAL("not_modified")) && lk_bytes_equal(*generation, known);
     if (version != 1 || (!*modified && !unmodified) || has_entries != *modified) {
         return lk_fail(err, LK_E_CORRUPT_RECORD, "catalog snapshot of an unknown form");
     }
@@ -309,10 +315,10 @@ static lk_rc read_snapshot(lk_bytes json, lk_bytes known, lk_arena *arena, bool 
 static lk_rc directory(lk_authority *authority, lk_bytes known_generation, lk_arena *arena, bool *modified,
     lk_bytes *generation, lk_registration **items, size_t *count, lk_err *err)
 {
-    client *self = (client *)authority;
-    lk_buf body = {0};
-    lk_bytes json = {0};
-    call_options options;
+    client        *self = (client *)authority;
+    lk_buf         body = {0};
+    lk_bytes       json = {0};
+    call_options   options;
     lk_json_writer w = {.out = &body};
     call_options_init(NULL, (lk_bytes){0}, LK_AUTHORITY_CALL_TIMEOUT_MS, NULL, &options);
     lk_json_object(&w);
@@ -328,7 +334,8 @@ static lk_rc directory(lk_authority *authority, lk_bytes known_generation, lk_ar
     *count = 0;
     lk_rc rc = ask(self, &options, "catalog_snapshot", lk_buf_view(&body), arena, &json, err);
     lk_buf_deinit(&body);
-    return rc == LK_OK ? read_snapshot(json, known_generation, arena, modified, generation, items, count, err) : rc;
+    return rc == LK_OK ? read_snapshot(json, known_generation, arena, modified, generation, items, count, err)
+                       : rc;
 }
 
 /* -- append --------------------------------------------------------------------------------------------- */
@@ -362,7 +369,7 @@ static lk_rc hold_all(lk_batches *rows, held *out, lk_err *err)
 {
     for (;;) {
         struct ArrowArray batch = {0};
-        lk_rc rc = lk_batches_next(rows, &batch, err);
+        lk_rc             rc = lk_batches_next(rows, &batch, err);
         if (rc != LK_OK || batch.release == NULL) {
             return rc;
         }
@@ -377,18 +384,18 @@ static lk_rc hold_all(lk_batches *rows, held *out, lk_err *err)
 
 static lk_rc read_version(lk_grpc_rpc *rpc, uint64_t *version, lk_err *err)
 {
-    lk_arena arena = {0};
-    lk_grpc_message message = {0};
+    lk_arena             arena = {0};
+    lk_grpc_message      message = {0};
     lk_flight_put_result result = {0};
-    bool found = false;
-    lk_rc rc = lk_grpc_rpc_read(rpc, &message, &found, err);
+    bool                 found = false;
+    lk_rc                rc = lk_grpc_rpc_read(rpc, &message, &found, err);
     if (rc == LK_OK && found) {
         lk_bytes bytes = lk_arena_copy(&arena, lk_grpc_message_bytes(&message, &arena));
         rc = lk_flight_put_result_read(bytes, &arena, &result, err);
     }
     if (rc == LK_OK && found) {
         const char *text = lk_arena_text(&arena, result.app_metadata);
-        char *end = NULL;
+        char       *end = NULL;
         *version = strtoull(text, &end, 10);
         found = result.app_metadata.size > 0 && *end == '\0';
     }
@@ -404,15 +411,16 @@ static lk_rc read_version(lk_grpc_rpc *rpc, uint64_t *version, lk_err *err)
     return rc;
 }
 
-static lk_rc put(const client *self, const call_options *options, const lk_append_command *command, held *rows,
-    uint64_t *version, lk_err *err)
+static lk_rc put(const client *self, const call_options *options, const lk_append_command *command,
+    held *rows, uint64_t *version, lk_err *err)
 {
     lk_grpc_rpc *rpc = NULL;
-    lk_buf any = {0};
+    lk_buf       any = {0};
     lk_append_command_write(command, &any);
     const lk_flight_descriptor descriptor = {.type = LK_FLIGHT_DESCRIPTOR_CMD, .cmd = lk_buf_view(&any)};
     /* The messages must be those that the digest was taken of: no coalescing. */
-    const lk_flight_send_options send = {.descriptor = &descriptor, .keep_batches = true, .inline_only = true};
+    const lk_flight_send_options send = {
+        .descriptor = &descriptor, .keep_batches = true, .inline_only = true};
     lk_rc rc = lk_grpc_rpc_open(&rpc, self->channel, LK_FLIGHT_METHOD("DoPut"), &options->rpc, err);
     if (rc == LK_OK) {
         rc = lk_flight_send(lk_flight_of_rpc(rpc), &rows->base, &send, NULL, err);
@@ -434,15 +442,16 @@ static lk_rc put(const client *self, const call_options *options, const lk_appen
 static lk_rc append(lk_authority *authority, const lk_principal *who, const lk_append_command *command,
     lk_batches *rows, lk_cancel *cancel, uint64_t *version, lk_err *err)
 {
-    client *self = (client *)authority;
-    char digest[LK_SHA256_HEX_SIZE + 1];
-    held kept = {.base = {.next = held_next}};
+    client           *self = (client *)authority;
+    char              digest[LK_SHA256_HEX_SIZE + 1];
+    held              kept = {.base = {.next = held_next}};
     lk_append_command sent = *command;
-    call_options options;
+    call_options      options;
     call_options_init(who, command->table.ns, LK_AUTHORITY_APPEND_TIMEOUT_MS, cancel, &options);
     lk_rc rc = hold_all(rows, &kept, err);
     if (rc == LK_OK && who != NULL) {
-        options.headers[options.rpc.header_count++] = (lk_grpc_header){LK_HEADER_PAYLOAD_VERIFIED, LK_LITERAL("1")};
+        options.headers[options.rpc.header_count++] =
+            (lk_grpc_header){LK_HEADER_PAYLOAD_VERIFIED, LK_LITERAL("1")};
     } else if (rc == LK_OK) {
         rc = lk_payload_digest(&rows->schema, kept.arrays, kept.count, digest, err);
         sent.payload_sha256 = (lk_bytes){digest, LK_SHA256_HEX_SIZE};

@@ -54,7 +54,7 @@ static lk_rc service_caller(const lk_principal *token, const delegation *d, lk_p
 static lk_rc caller(lk_grpc_call *call, lk_principal *out, lk_err *err)
 {
     const lk_principal *token = lk_grpc_call_attachment(call);
-    delegation d = delegation_of(call);
+    delegation          d = delegation_of(call);
     *out = *token;
     switch (token->role) {
     case LK_ROLE_USER:
@@ -78,7 +78,7 @@ static lk_rc caller(lk_grpc_call *call, lk_principal *out, lk_err *err)
 static bool payload_verified(const lk_grpc_call *call)
 {
     const lk_principal *token = lk_grpc_call_attachment(call);
-    lk_bytes value = {0};
+    lk_bytes            value = {0};
     return token->role != LK_ROLE_USER && lk_grpc_call_header(call, LK_HEADER_PAYLOAD_VERIFIED, &value);
 }
 
@@ -122,7 +122,7 @@ static lk_rc write_snapshot(
     bool modified, lk_bytes generation, const lk_registration *items, size_t count, lk_buf *out, lk_err *err)
 {
     lk_json_writer w = {.out = out};
-    lk_rc rc = LK_OK;
+    lk_rc          rc = LK_OK;
     lk_json_object(&w);
     lk_json_key(&w, "status");
     lk_json_text(&w, modified ? LK_LITERAL("snapshot") : LK_LITERAL("not_modified"));
@@ -138,15 +138,16 @@ static lk_rc write_snapshot(
     return rc;
 }
 
-static lk_rc catalog_snapshot(lk_meta_service *service, lk_grpc_call *call, lk_bytes body, lk_buf *result, lk_err *err)
+static lk_rc catalog_snapshot(
+    lk_meta_service *service, lk_grpc_call *call, lk_bytes body, lk_buf *result, lk_err *err)
 {
     enum { GENERATION_BYTES_MAX = 256 };
-    lk_arena *arena = lk_grpc_call_arena(call);
-    uint64_t version = 0;
-    lk_bytes known = {0}, generation = {0};
-    bool modified = false;
-    lk_registration *items = NULL;
-    size_t count = 0;
+    lk_arena           *arena = lk_grpc_call_arena(call);
+    uint64_t            version = 0;
+    lk_bytes            known = {0}, generation = {0};
+    bool                modified = false;
+    lk_registration    *items = NULL;
+    size_t              count = 0;
     const lk_json_field fields[] = {
         {.name = "schema_version", .type = LK_JSON_U64, .target = &version},
         {.name = "known_generation", .type = LK_JSON_TEXT, .target = &known, .optional = true},
@@ -162,7 +163,8 @@ static lk_rc catalog_snapshot(lk_meta_service *service, lk_grpc_call *call, lk_b
         rc = service->authority->ops->directory(
             service->authority, known, arena, &modified, &generation, &items, &count, err);
     }
-    return rc == LK_OK ? write_snapshot(modified, modified ? generation : known, items, count, result, err) : rc;
+    return rc == LK_OK ? write_snapshot(modified, modified ? generation : known, items, count, result, err)
+                       : rc;
 }
 
 /* Everything but the listing of namespaces has a target, which a service must have been delegated. */
@@ -173,7 +175,8 @@ static lk_rc check_delegated(const lk_principal *who, const lk_table_action *act
 }
 
 /* -- DoAction -------------------------------------------------------------------------------------------- */
-static lk_rc run_action(lk_meta_service *service, lk_grpc_call *call, const lk_flight_action *action, lk_buf *result, lk_err *err)
+static lk_rc run_action(
+    lk_meta_service *service, lk_grpc_call *call, const lk_flight_action *action, lk_buf *result, lk_err *err)
 {
     lk_principal who = {0};
     if (lk_bytes_equal(action->type, LK_LITERAL("catalog_snapshot"))) {
@@ -187,15 +190,17 @@ static lk_rc run_action(lk_meta_service *service, lk_grpc_call *call, const lk_f
     if (rc == LK_OK) {
         rc = check_delegated(&who, known, err);
     }
-    return rc == LK_OK ? known->run(service->authority, &who, action->body, lk_grpc_call_arena(call), result, err) : rc;
+    return rc == LK_OK
+               ? known->run(service->authority, &who, action->body, lk_grpc_call_arena(call), result, err)
+               : rc;
 }
 
 static lk_rc do_action(lk_grpc_call *call, void *context, lk_err *err)
 {
-    lk_bytes request = {0};
+    lk_bytes         request = {0};
     lk_flight_action action = {0};
-    lk_buf result = {0}, message = {0};
-    lk_rc rc = lk_grpc_call_request(call, &request, err);
+    lk_buf           result = {0}, message = {0};
+    lk_rc            rc = lk_grpc_call_request(call, &request, err);
     if (rc == LK_OK) {
         rc = lk_flight_action_read(request, lk_grpc_call_arena(call), &action, err);
     }
@@ -214,7 +219,8 @@ static lk_rc do_action(lk_grpc_call *call, void *context, lk_err *err)
 static lk_rc send_type(lk_grpc_call *call, const char *type, const char *description, lk_err *err)
 {
     lk_buf message = {0};
-    lk_flight_action_type_write(&(lk_flight_action_type){lk_bytes_of(type), lk_bytes_of(description)}, &message);
+    lk_flight_action_type_write(
+        &(lk_flight_action_type){lk_bytes_of(type), lk_bytes_of(description)}, &message);
     lk_rc rc = lk_grpc_call_write_bytes(call, lk_buf_view(&message), err);
     lk_buf_deinit(&message);
     return rc;
@@ -227,21 +233,23 @@ static lk_rc list_actions(lk_grpc_call *call, void *context, lk_err *err)
     for (size_t i = 0; rc == LK_OK && i < lk_table_action_count; i++) {
         rc = send_type(call, lk_table_actions[i].type, lk_table_actions[i].description, err);
     }
-    return rc == LK_OK ? send_type(call, "catalog_snapshot", "the whole directory at one generation, for services", err) : rc;
+    return rc == LK_OK ? send_type(call, "catalog_snapshot",
+                             "the whole directory at one generation, for services", err)
+                       : rc;
 }
 
 /* -- DoPut ------------------------------------------------------------------------------------------------ */
 static lk_rc put(lk_meta_service *service, lk_grpc_call *call, lk_flight_reader *reader, lk_err *err)
 {
-    lk_arena *arena = lk_grpc_call_arena(call);
+    lk_arena                   *arena = lk_grpc_call_arena(call);
     const lk_flight_descriptor *descriptor = lk_flight_reader_descriptor(reader);
-    lk_sql_command any = {0};
-    lk_append_command command = {0};
-    lk_principal who = {0};
+    lk_flight_sql_command       any = {0};
+    lk_append_command           command = {0};
+    lk_principal                who = {0};
     if (descriptor == NULL || descriptor->type != LK_FLIGHT_DESCRIPTOR_CMD) {
         return lk_fail(err, LK_E_INVALID_APPEND, "no command");
     }
-    lk_rc rc = lk_sql_command_read(descriptor->cmd, arena, &any, err);
+    lk_rc rc = lk_flight_sql_command_read(descriptor->cmd, arena, &any, err);
     if (rc != LK_OK || !lk_bytes_equal(any.type_url, LK_LITERAL(LK_APPEND_TYPE_URL))) {
         return lk_fail(err, LK_E_INVALID_APPEND, "command is no lake.file.Append");
     }
@@ -261,9 +269,9 @@ static lk_rc put(lk_meta_service *service, lk_grpc_call *call, lk_flight_reader 
 
 static lk_rc do_put(lk_grpc_call *call, void *context, lk_err *err)
 {
-    lk_meta_service *service = context;
-    lk_flight_reader *reader = NULL;
-    bool present = false;
+    lk_meta_service               *service = context;
+    lk_flight_reader              *reader = NULL;
+    bool                           present = false;
     const lk_flight_reader_options options = {.budget = service->budget,
         .stream_bytes_max = service->config->append_max_stream_bytes,
         .refuse_compressed = true,
@@ -299,12 +307,16 @@ void lk_meta_service_methods(lk_meta_service *service, lk_grpc_method out[LK_MET
     const lk_grpc_method methods[LK_META_METHODS] = {
         {.path = LK_FLIGHT_METHOD("DoAction"), .kind = LK_GRPC_SERVER_STREAM, .run = do_action},
         {.path = LK_FLIGHT_METHOD("ListActions"), .kind = LK_GRPC_SERVER_STREAM, .run = list_actions},
-        {.path = LK_FLIGHT_METHOD("DoPut"), .kind = LK_GRPC_BIDI, .run = do_put,
-            .request_bytes_max = LK_GRPC_PUT_MESSAGE_BYTES_MAX, .idle_ms = LK_PUT_IDLE_MS},
+        {.path = LK_FLIGHT_METHOD("DoPut"),
+            .kind = LK_GRPC_BIDI,
+            .run = do_put,
+            .request_bytes_max = LK_GRPC_PUT_MESSAGE_BYTES_MAX,
+            .idle_ms = LK_PUT_IDLE_MS},
     };
     for (size_t i = 0; i < LK_META_METHODS; i++) {
         out[i] = methods[i];
         out[i].context = service;
-        out[i].request_bytes_max = methods[i].request_bytes_max > 0 ? methods[i].request_bytes_max : LK_GRPC_MESSAGE_BYTES_MAX;
+        out[i].request_bytes_max =
+            methods[i].request_bytes_max > 0 ? methods[i].request_bytes_max : LK_GRPC_MESSAGE_BYTES_MAX;
     }
 }

@@ -20,8 +20,8 @@
 #include "net/grpc_server.h"
 
 #define LK_HEADER_DELEGATED_NAMESPACE "x-lake-delegated-namespace"
-#define LK_HEADER_DELEGATED_TENANT "x-lake-delegated-tenant"
-#define LK_HEADER_PAYLOAD_VERIFIED "x-lake-payload-verified"
+#define LK_HEADER_DELEGATED_TENANT    "x-lake-delegated-tenant"
+#define LK_HEADER_PAYLOAD_VERIFIED    "x-lake-payload-verified"
 
 typedef struct lk_meta_service lk_meta_service;
 

@@ -598,13 +598,13 @@ static void an_append_without_rows_or_with_too_many_bytes_changes_nothing(void *
 /* A put with a chosen JSON and digest, by hand. */
 static lk_rc put(fixture *f, int as, const char *json, const lk_grpc_header *headers, size_t header_count)
 {
-    lk_grpc_rpc        *rpc = NULL;
-    lk_buf              any = {0};
-    source              rows = source_of(2);
-    lk_grpc_rpc_options options = {.headers = headers, .header_count = header_count};
-    lk_sql_command      command = {
-             .kind = LK_SQL_OTHER, .type_url = LK_LITERAL(LK_APPEND_TYPE_URL), .value = lk_bytes_of(json)};
-    lk_sql_command_write(&command, &any);
+    lk_grpc_rpc          *rpc = NULL;
+    lk_buf                any = {0};
+    source                rows = source_of(2);
+    lk_grpc_rpc_options   options = {.headers = headers, .header_count = header_count};
+    lk_flight_sql_command command = {
+        .kind = LK_FLIGHT_SQL_OTHER, .type_url = LK_LITERAL(LK_APPEND_TYPE_URL), .value = lk_bytes_of(json)};
+    lk_flight_sql_command_write(&command, &any);
     lk_flight_descriptor   descriptor = {.type = LK_FLIGHT_DESCRIPTOR_CMD, .cmd = lk_buf_view(&any)};
     lk_flight_send_options send = {.descriptor = &descriptor, .keep_batches = true};
     lk_rc rc = lk_grpc_rpc_open(&rpc, f->channels[as], LK_FLIGHT_METHOD("DoPut"), &options, &f->err);

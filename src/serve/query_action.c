@@ -24,11 +24,11 @@ static lk_rc wrong_body(const char *wanted, lk_err *err)
 static lk_rc send_prepared(lk_grpc_call *call, lk_prepared *prepared, lk_err *err)
 {
     lk_buf schema = {0}, body = {0};
-    lk_rc rc = lk_ipc_schema_encode(&prepared->dataset, LK_IPC_ENCAPSULATED, &schema, err);
+    lk_rc  rc = lk_ipc_schema_encode(&prepared->dataset, LK_IPC_ENCAPSULATED, &schema, err);
     if (rc == LK_OK) {
-        lk_sql_command result = {.kind = LK_SQL_PREPARED,
+        lk_flight_sql_command result = {.kind = LK_FLIGHT_SQL_PREPARED,
             .prepared = {.handle = lk_buf_view(&prepared->handle), .dataset_schema = lk_buf_view(&schema)}};
-        lk_sql_command_write(&result, &body);
+        lk_flight_sql_command_write(&result, &body);
         rc = send_result(call, lk_buf_view(&body), err);
     }
     lk_buf_deinit(&schema);
@@ -38,10 +38,10 @@ static lk_rc send_prepared(lk_grpc_call *call, lk_prepared *prepared, lk_err *er
 
 static lk_rc create_prepared(lk_query_service *service, lk_grpc_call *call, lk_bytes body, lk_err *err)
 {
-    lk_sql_command command = {0};
-    lk_prepared prepared = {0};
-    lk_rc rc = lk_sql_command_read(body, lk_grpc_call_arena(call), &command, err);
-    if (rc == LK_OK && command.kind != LK_SQL_CREATE_PREPARED) {
+    lk_flight_sql_command command = {0};
+    lk_prepared           prepared = {0};
+    lk_rc                 rc = lk_flight_sql_command_read(body, lk_grpc_call_arena(call), &command, err);
+    if (rc == LK_OK && command.kind != LK_FLIGHT_SQL_CREATE_PREPARED) {
         rc = wrong_body("ActionCreatePreparedStatementRequest", err);
     }
     if (rc == LK_OK) {
@@ -59,9 +59,9 @@ static lk_rc create_prepared(lk_query_service *service, lk_grpc_call *call, lk_b
 static lk_rc close_prepared(lk_query_service *service, lk_grpc_call *call, lk_bytes body, lk_err *err)
 {
     (void)service;
-    lk_sql_command command = {0};
-    lk_rc rc = lk_sql_command_read(body, lk_grpc_call_arena(call), &command, err);
-    if (rc == LK_OK && command.kind != LK_SQL_CLOSE_PREPARED) {
+    lk_flight_sql_command command = {0};
+    lk_rc                 rc = lk_flight_sql_command_read(body, lk_grpc_call_arena(call), &command, err);
+    if (rc == LK_OK && command.kind != LK_FLIGHT_SQL_CLOSE_PREPARED) {
         rc = wrong_body("ActionClosePreparedStatementRequest", err);
     }
     return rc;
@@ -72,10 +72,11 @@ static bool cancel_endpoints(lk_query_service *service, lk_arena *arena, const l
 {
     bool found = false;
     for (size_t i = 0; i < info->endpoint_count; i++) {
-        lk_sql_command command = {0};
-        lk_err unreadable = {0};
-        bool ours = lk_sql_command_read(info->endpoints[i].ticket.ticket, arena, &command, &unreadable) == LK_OK &&
-                    command.kind == LK_SQL_STATEMENT_TICKET;
+        lk_flight_sql_command command = {0};
+        lk_err                unreadable = {0};
+        bool                  ours = lk_flight_sql_command_read(
+                                         info->endpoints[i].ticket.ticket, arena, &command, &unreadable) == LK_OK &&
+                    command.kind == LK_FLIGHT_SQL_STATEMENT_TICKET;
         found = (ours && lk_query_running_cancel(service, command.handle.handle)) || found;
     }
     return found;
@@ -83,17 +84,17 @@ static bool cancel_endpoints(lk_query_service *service, lk_arena *arena, const l
 
 static lk_rc cancel_info(lk_query_service *service, lk_grpc_call *call, lk_bytes body, lk_err *err)
 {
-    lk_arena *arena = lk_grpc_call_arena(call);
+    lk_arena                     *arena = lk_grpc_call_arena(call);
     lk_flight_cancel_info_request request = {0};
-    lk_rc rc = lk_flight_cancel_info_request_read(body, arena, &request, err);
+    lk_rc                         rc = lk_flight_cancel_info_request_read(body, arena, &request, err);
     if (rc == LK_OK && !request.info.present) {
         rc = wrong_body("CancelFlightInfoRequest with a FlightInfo", err);
     }
     if (rc != LK_OK) {
         return rc;
     }
-    bool found = cancel_endpoints(service, arena, &request.info);
-    lk_buf reply = {0};
+    bool                         found = cancel_endpoints(service, arena, &request.info);
+    lk_buf                       reply = {0};
     lk_flight_cancel_info_result result = {
         found ? LK_FLIGHT_CANCEL_CANCELLING : LK_FLIGHT_CANCEL_NOT_CANCELLABLE};
     lk_flight_cancel_info_result_write(&result, &reply);
@@ -116,8 +117,8 @@ static lk_rc run_table_action(
     lk_query_service *service, lk_grpc_call *call, const lk_table_action *action, lk_bytes body, lk_err *err)
 {
     lk_buf result = {0};
-    lk_rc rc = action->run(lk_query_authority(service->query), lk_query_caller(call), body, lk_grpc_call_arena(call),
-        &result, err);
+    lk_rc  rc = action->run(lk_query_authority(service->query), lk_query_caller(call), body,
+         lk_grpc_call_arena(call), &result, err);
     if (rc == LK_OK && result.data != NULL) {
         rc = send_result(call, lk_buf_view(&result), err);
     }
@@ -128,7 +129,7 @@ static lk_rc run_table_action(
 static lk_rc unknown_action(lk_bytes type, lk_err *err)
 {
     enum { SHOWN_MAX = 128 };
-    char shown[SHOWN_MAX + 1];
+    char   shown[SHOWN_MAX + 1];
     size_t size = type.size < SHOWN_MAX ? type.size : SHOWN_MAX;
     for (size_t i = 0; i < size; i++) {
         shown[i] = type.data[i] >= ' ' && type.data[i] <= '~' ? type.data[i] : '?';
@@ -142,9 +143,9 @@ static lk_rc unknown_action(lk_bytes type, lk_err *err)
 lk_rc lk_query_do_action(lk_grpc_call *call, void *context, lk_err *err)
 {
     lk_query_service *service = context;
-    lk_bytes request = {0};
-    lk_flight_action action = {0};
-    lk_rc rc = lk_grpc_call_request(call, &request, err);
+    lk_bytes          request = {0};
+    lk_flight_action  action = {0};
+    lk_rc             rc = lk_grpc_call_request(call, &request, err);
     if (rc == LK_OK) {
         rc = lk_flight_action_read(request, lk_grpc_call_arena(call), &action, err);
     }
@@ -164,7 +165,8 @@ lk_rc lk_query_do_action(lk_grpc_call *call, void *context, lk_err *err)
 static lk_rc send_type(lk_grpc_call *call, const char *type, const char *description, lk_err *err)
 {
     lk_buf message = {0};
-    lk_flight_action_type_write(&(lk_flight_action_type){lk_bytes_of(type), lk_bytes_of(description)}, &message);
+    lk_flight_action_type_write(
+        &(lk_flight_action_type){lk_bytes_of(type), lk_bytes_of(description)}, &message);
     lk_rc rc = lk_grpc_call_write_bytes(call, lk_buf_view(&message), err);
     lk_buf_deinit(&message);
     return rc;

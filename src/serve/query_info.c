@@ -14,17 +14,17 @@ static void answer_deinit(answer *a)
     lk_buf_deinit(&a->ticket);
 }
 
-static lk_rc refuse(const lk_sql_command *command, lk_err *err)
+static lk_rc refuse(const lk_flight_sql_command *command, lk_err *err)
 {
-    if (command->kind == LK_SQL_STATEMENT_UPDATE || command->kind == LK_SQL_PREPARED_UPDATE) {
+    if (command->kind == LK_FLIGHT_SQL_STATEMENT_UPDATE || command->kind == LK_FLIGHT_SQL_PREPARED_UPDATE) {
         return lk_fail(err, LK_E_DML, "update command");
     }
-    if (command->kind == LK_SQL_STATEMENT_SUBSTRAIT) {
+    if (command->kind == LK_FLIGHT_SQL_STATEMENT_SUBSTRAIT) {
         lk_rc rc = lk_fail(err, LK_E_UNIMPLEMENTED, "substrait");
         lk_detail(err, "Substrait plans are not supported; send SQL");
         return rc;
     }
-    lk_rc rc = lk_fail(err, LK_E_INVALID_REQUEST, "command %s", lk_sql_kind_name(command->kind));
+    lk_rc rc = lk_fail(err, LK_E_INVALID_REQUEST, "command %s", lk_flight_sql_kind_name(command->kind));
     lk_detail(err, "not a Flight SQL command that can be planned");
     return rc;
 }
@@ -32,19 +32,21 @@ static lk_rc refuse(const lk_sql_command *command, lk_err *err)
 /* The plan's sealed ticket as TicketStatementQuery. */
 static void take_plan(lk_planned *planned, answer *out)
 {
-    lk_sql_command ticket = {.kind = LK_SQL_STATEMENT_TICKET, .handle = {lk_buf_view(&planned->ticket)}};
-    lk_sql_command_write(&ticket, &out->ticket);
+    lk_flight_sql_command ticket = {
+        .kind = LK_FLIGHT_SQL_STATEMENT_TICKET, .handle = {lk_buf_view(&planned->ticket)}};
+    lk_flight_sql_command_write(&ticket, &out->ticket);
     lk_schema_move(&planned->schema, &out->schema);
     lk_planned_deinit(planned);
 }
 
-static lk_rc plan(lk_query_service *service, lk_grpc_call *call, const lk_sql_command *command, answer *out, lk_err *err)
+static lk_rc plan(lk_query_service *service, lk_grpc_call *call, const lk_flight_sql_command *command,
+    answer *out, lk_err *err)
 {
-    lk_planned planned = {0};
-    lk_cancel *cancel = lk_grpc_call_cancel(call);
+    lk_planned          planned = {0};
+    lk_cancel          *cancel = lk_grpc_call_cancel(call);
     const lk_principal *who = lk_query_caller(call);
-    lk_rc rc = LK_OK;
-    if (command->kind == LK_SQL_PREPARED_QUERY) {
+    lk_rc               rc = LK_OK;
+    if (command->kind == LK_FLIGHT_SQL_PREPARED_QUERY) {
         rc = lk_query_plan_prepared(service->query, who, command->handle.handle, cancel, &planned, err);
     } else if (command->statement.transaction_id.size > 0) {
         rc = lk_fail(err, LK_E_INVALID_REQUEST, "transaction id");
@@ -61,19 +63,19 @@ static lk_rc plan(lk_query_service *service, lk_grpc_call *call, const lk_sql_co
 static lk_rc answer_command(
     lk_query_service *service, lk_grpc_call *call, lk_bytes any, answer *out, lk_err *err)
 {
-    lk_sql_command command = {0};
-    lk_discovery what = LK_DISCOVER_CATALOGS;
-    lk_rc rc = lk_sql_command_read(any, lk_grpc_call_arena(call), &command, err);
+    lk_flight_sql_command command = {0};
+    lk_discovery          what = LK_DISCOVER_CATALOGS;
+    lk_rc                 rc = lk_flight_sql_command_read(any, lk_grpc_call_arena(call), &command, err);
     if (rc != LK_OK) {
         return rc;
     }
-    if (command.kind == LK_SQL_STATEMENT_QUERY || command.kind == LK_SQL_PREPARED_QUERY) {
+    if (command.kind == LK_FLIGHT_SQL_STATEMENT_QUERY || command.kind == LK_FLIGHT_SQL_PREPARED_QUERY) {
         return plan(service, call, &command, out, err);
     }
-    if (command.kind == LK_SQL_GET_SQL_INFO) {
+    if (command.kind == LK_FLIGHT_SQL_GET_SQL_INFO) {
         lk_sql_info_schema(&out->schema);
     } else if (lk_query_discovery_of(&command, &what)) {
-        bool with_schema = command.kind == LK_SQL_GET_TABLES && command.get_tables.include_schema;
+        bool with_schema = command.kind == LK_FLIGHT_SQL_GET_TABLES && command.get_tables.include_schema;
         lk_discover_schema(what, with_schema, &out->schema);
     } else {
         return refuse(&command, err);
@@ -86,7 +88,7 @@ static lk_rc answer_call(
     lk_query_service *service, lk_grpc_call *call, lk_flight_descriptor *descriptor, answer *out, lk_err *err)
 {
     lk_bytes request = {0};
-    lk_rc rc = lk_grpc_call_request(call, &request, err);
+    lk_rc    rc = lk_grpc_call_request(call, &request, err);
     if (rc == LK_OK) {
         rc = lk_flight_descriptor_read(request, lk_grpc_call_arena(call), descriptor, err);
     }
@@ -100,9 +102,9 @@ static lk_rc answer_call(
 lk_rc lk_query_get_flight_info(lk_grpc_call *call, void *context, lk_err *err)
 {
     lk_flight_descriptor descriptor = {0};
-    answer a = {0};
-    lk_buf schema = {0}, reply = {0};
-    lk_rc rc = answer_call(context, call, &descriptor, &a, err);
+    answer               a = {0};
+    lk_buf               schema = {0}, reply = {0};
+    lk_rc                rc = answer_call(context, call, &descriptor, &a, err);
     if (rc == LK_OK) {
         rc = lk_ipc_schema_encode(&a.schema, LK_IPC_ENCAPSULATED, &schema, err);
     }
@@ -127,9 +129,9 @@ lk_rc lk_query_get_flight_info(lk_grpc_call *call, void *context, lk_err *err)
 lk_rc lk_query_get_schema(lk_grpc_call *call, void *context, lk_err *err)
 {
     lk_flight_descriptor descriptor = {0};
-    answer a = {0};
-    lk_buf schema = {0}, reply = {0};
-    lk_rc rc = answer_call(context, call, &descriptor, &a, err);
+    answer               a = {0};
+    lk_buf               schema = {0}, reply = {0};
+    lk_rc                rc = answer_call(context, call, &descriptor, &a, err);
     if (rc == LK_OK) {
         rc = lk_ipc_schema_encode(&a.schema, LK_IPC_ENCAPSULATED, &schema, err);
     }

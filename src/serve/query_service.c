@@ -34,30 +34,36 @@ void lk_query_service_methods(lk_query_service *service, lk_grpc_method out[LK_Q
         {.path = LK_FLIGHT_METHOD("GetFlightInfo"), .kind = LK_GRPC_UNARY, .run = lk_query_get_flight_info},
         {.path = LK_FLIGHT_METHOD("GetSchema"), .kind = LK_GRPC_UNARY, .run = lk_query_get_schema},
         {.path = LK_FLIGHT_METHOD("DoGet"), .kind = LK_GRPC_SERVER_STREAM, .run = lk_query_do_get},
-        {.path = LK_FLIGHT_METHOD("DoPut"), .kind = LK_GRPC_BIDI, .run = lk_query_do_put,
-            .request_bytes_max = LK_GRPC_PUT_MESSAGE_BYTES_MAX, .idle_ms = PUT_IDLE_MS},
+        {.path = LK_FLIGHT_METHOD("DoPut"),
+            .kind = LK_GRPC_BIDI,
+            .run = lk_query_do_put,
+            .request_bytes_max = LK_GRPC_PUT_MESSAGE_BYTES_MAX,
+            .idle_ms = PUT_IDLE_MS},
         {.path = LK_FLIGHT_METHOD("DoAction"), .kind = LK_GRPC_SERVER_STREAM, .run = lk_query_do_action},
-        {.path = LK_FLIGHT_METHOD("ListActions"), .kind = LK_GRPC_SERVER_STREAM, .run = lk_query_list_actions},
+        {.path = LK_FLIGHT_METHOD("ListActions"),
+            .kind = LK_GRPC_SERVER_STREAM,
+            .run = lk_query_list_actions},
     };
     for (size_t i = 0; i < LK_QUERY_METHODS; i++) {
         out[i] = methods[i];
         out[i].context = service;
-        out[i].request_bytes_max = methods[i].request_bytes_max > 0 ? methods[i].request_bytes_max : LK_GRPC_MESSAGE_BYTES_MAX;
+        out[i].request_bytes_max =
+            methods[i].request_bytes_max > 0 ? methods[i].request_bytes_max : LK_GRPC_MESSAGE_BYTES_MAX;
     }
 }
 
-bool lk_query_discovery_of(const lk_sql_command *command, lk_discovery *what)
+bool lk_query_discovery_of(const lk_flight_sql_command *command, lk_discovery *what)
 {
-    static const int8_t discoveries[LK_SQL_KIND_COUNT] = {
-        [LK_SQL_GET_CATALOGS] = LK_DISCOVER_CATALOGS + 1,
-        [LK_SQL_GET_DB_SCHEMAS] = LK_DISCOVER_SCHEMAS + 1,
-        [LK_SQL_GET_TABLES] = LK_DISCOVER_TABLES + 1,
-        [LK_SQL_GET_TABLE_TYPES] = LK_DISCOVER_TABLE_TYPES + 1,
-        [LK_SQL_GET_TYPE_INFO] = LK_DISCOVER_TYPE_INFO + 1,
-        [LK_SQL_GET_PRIMARY_KEYS] = LK_DISCOVER_PRIMARY_KEYS + 1,
-        [LK_SQL_GET_EXPORTED_KEYS] = LK_DISCOVER_FOREIGN_KEYS + 1,
-        [LK_SQL_GET_IMPORTED_KEYS] = LK_DISCOVER_FOREIGN_KEYS + 1,
-        [LK_SQL_GET_CROSS_REFERENCE] = LK_DISCOVER_FOREIGN_KEYS + 1,
+    static const int8_t discoveries[LK_FLIGHT_SQL_KIND_COUNT] = {
+        [LK_FLIGHT_SQL_GET_CATALOGS] = LK_DISCOVER_CATALOGS + 1,
+        [LK_FLIGHT_SQL_GET_DB_SCHEMAS] = LK_DISCOVER_SCHEMAS + 1,
+        [LK_FLIGHT_SQL_GET_TABLES] = LK_DISCOVER_TABLES + 1,
+        [LK_FLIGHT_SQL_GET_TABLE_TYPES] = LK_DISCOVER_TABLE_TYPES + 1,
+        [LK_FLIGHT_SQL_GET_TYPE_INFO] = LK_DISCOVER_TYPE_INFO + 1,
+        [LK_FLIGHT_SQL_GET_PRIMARY_KEYS] = LK_DISCOVER_PRIMARY_KEYS + 1,
+        [LK_FLIGHT_SQL_GET_EXPORTED_KEYS] = LK_DISCOVER_FOREIGN_KEYS + 1,
+        [LK_FLIGHT_SQL_GET_IMPORTED_KEYS] = LK_DISCOVER_FOREIGN_KEYS + 1,
+        [LK_FLIGHT_SQL_GET_CROSS_REFERENCE] = LK_DISCOVER_FOREIGN_KEYS + 1,
     };
     int8_t found = discoveries[command->kind];
     if (found > 0) {
@@ -91,7 +97,7 @@ void lk_query_running_remove(lk_query_service *service, running *entry)
 bool lk_query_running_cancel(lk_query_service *service, lk_bytes ticket)
 {
     uint8_t digest[LK_SHA256_SIZE];
-    bool found = false;
+    bool    found = false;
     lk_sha256_of(ticket, digest);
     lk_mutex_lock(&service->mutex);
     for (running *r = service->first; r != NULL; r = r->next) {

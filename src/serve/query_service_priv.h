@@ -34,7 +34,7 @@ lk_rc lk_query_do_action(lk_grpc_call *call, void *service, lk_err *err);
 lk_rc lk_query_list_actions(lk_grpc_call *call, void *service, lk_err *err);
 
 /* What a metadata command asks for; false for commands of another kind. */
-bool lk_query_discovery_of(const lk_sql_command *command, lk_discovery *what);
+bool lk_query_discovery_of(const lk_flight_sql_command *command, lk_discovery *what);
 
 /* The running list. */
 void lk_query_running_add(lk_query_service *service, running *entry, lk_bytes ticket, lk_cancel *cancel);

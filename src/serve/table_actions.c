@@ -30,8 +30,8 @@ static lk_rc columns_schema(const lk_json_texts *columns, struct ArrowSchema *ou
     return rc;
 }
 
-static lk_rc requested_schema(
-    const lk_json_texts *columns, bool has_columns, lk_bytes ipc, bool has_ipc, struct ArrowSchema *out, lk_err *err)
+static lk_rc requested_schema(const lk_json_texts *columns, bool has_columns, lk_bytes ipc, bool has_ipc,
+    struct ArrowSchema *out, lk_err *err)
 {
     if (has_columns == has_ipc) {
         lk_rc rc = lk_fail(err, LK_E_INVALID_REQUEST, "columns and schema_ipc_base64");
@@ -49,20 +49,28 @@ static lk_rc requested_schema(
     return lk_ipc_schema_decode(ipc, out, err);
 }
 
-static lk_rc create_table(
-    lk_authority *authority, const lk_principal *who, lk_bytes body, lk_arena *arena, lk_buf *result, lk_err *err)
+static lk_rc create_table(lk_authority *authority, const lk_principal *who, lk_bytes body, lk_arena *arena,
+    lk_buf *result, lk_err *err)
 {
     (void)result;
-    lk_table_ref table = {0};
-    lk_json_texts columns = {0};
-    lk_bytes ipc = {0};
-    bool has_columns = false, has_ipc = false;
-    struct ArrowSchema schema = {0};
+    lk_table_ref        table = {0};
+    lk_json_texts       columns = {0};
+    lk_bytes            ipc = {0};
+    bool                has_columns = false, has_ipc = false;
+    struct ArrowSchema  schema = {0};
     const lk_json_field fields[] = {
         {.name = "namespace", .type = LK_JSON_TEXT, .target = &table.ns},
         {.name = "name", .type = LK_JSON_TEXT, .target = &table.name},
-        {.name = "columns", .type = LK_JSON_TEXTS, .target = &columns, .optional = true, .found = &has_columns},
-        {.name = "schema_ipc_base64", .type = LK_JSON_BASE64, .target = &ipc, .optional = true, .found = &has_ipc},
+        {.name = "columns",
+            .type = LK_JSON_TEXTS,
+            .target = &columns,
+            .optional = true,
+            .found = &has_columns},
+        {.name = "schema_ipc_base64",
+            .type = LK_JSON_BASE64,
+            .target = &ipc,
+            .optional = true,
+            .found = &has_ipc},
     };
     lk_rc rc = lk_json_read(body, fields, sizeof fields / sizeof fields[0], arena, err);
     if (rc == LK_OK) {
@@ -85,12 +93,12 @@ static lk_rc read_table(lk_bytes body, lk_arena *arena, lk_table_ref *out, lk_er
     return lk_json_read(body, fields, sizeof fields / sizeof fields[0], arena, err);
 }
 
-static lk_rc drop_table(
-    lk_authority *authority, const lk_principal *who, lk_bytes body, lk_arena *arena, lk_buf *result, lk_err *err)
+static lk_rc drop_table(lk_authority *authority, const lk_principal *who, lk_bytes body, lk_arena *arena,
+    lk_buf *result, lk_err *err)
 {
     (void)result;
     lk_table_ref table = {0};
-    lk_rc rc = read_table(body, arena, &table, err);
+    lk_rc        rc = read_table(body, arena, &table, err);
     return rc != LK_OK ? rc : authority->ops->drop_table(authority, who, table, err);
 }
 
@@ -111,7 +119,8 @@ void lk_registration_write(const lk_registration *registration, lk_buf *out)
     lk_json_object_end(&w);
 }
 
-lk_rc lk_registration_read(lk_bytes json, lk_table_ref table, lk_arena *arena, lk_registration *out, lk_err *err)
+lk_rc lk_registration_read(
+    lk_bytes json, lk_table_ref table, lk_arena *arena, lk_registration *out, lk_err *err)
 {
     *out = (lk_registration){.table = table};
     const lk_json_field fields[] = {
@@ -124,12 +133,12 @@ lk_rc lk_registration_read(lk_bytes json, lk_table_ref table, lk_arena *arena, l
     return lk_json_read(json, fields, sizeof fields / sizeof fields[0], arena, err);
 }
 
-static lk_rc resolve(
-    lk_authority *authority, const lk_principal *who, lk_bytes body, lk_arena *arena, lk_buf *result, lk_err *err)
+static lk_rc resolve(lk_authority *authority, const lk_principal *who, lk_bytes body, lk_arena *arena,
+    lk_buf *result, lk_err *err)
 {
-    lk_table_ref table = {0};
+    lk_table_ref    table = {0};
     lk_registration registration = {0};
-    lk_rc rc = read_table(body, arena, &table, err);
+    lk_rc           rc = read_table(body, arena, &table, err);
     if (rc == LK_OK) {
         rc = authority->ops->resolve(authority, who, table, arena, &registration, err);
     }
@@ -189,25 +198,26 @@ static lk_rc check_page(uint64_t limit, lk_bytes continuation, lk_err *err)
     return LK_OK;
 }
 
-static lk_rc list_tables(
-    lk_authority *authority, const lk_principal *who, lk_bytes body, lk_arena *arena, lk_buf *result, lk_err *err)
+static lk_rc list_tables(lk_authority *authority, const lk_principal *who, lk_bytes body, lk_arena *arena,
+    lk_buf *result, lk_err *err)
 {
-    lk_bytes ns = {0};
-    lk_name_page page = {0};
+    lk_bytes            ns = {0};
+    lk_name_page        page = {0};
     const lk_json_field fields[] = {{.name = "namespace", .type = LK_JSON_TEXT, .target = &ns}};
-    lk_rc rc = lk_json_read(body, fields, 1, arena, err);
+    lk_rc               rc = lk_json_read(body, fields, 1, arena, err);
     if (rc == LK_OK) {
-        rc = authority->ops->list_tables(authority, who, ns, (lk_bytes){0}, LK_PAGE_ITEMS_MAX, arena, &page, err);
+        rc = authority->ops->list_tables(
+            authority, who, ns, (lk_bytes){0}, LK_PAGE_ITEMS_MAX, arena, &page, err);
     }
     return rc != LK_OK ? rc : write_whole(&page, "list_tables_page", result, err);
 }
 
-static lk_rc list_tables_page(
-    lk_authority *authority, const lk_principal *who, lk_bytes body, lk_arena *arena, lk_buf *result, lk_err *err)
+static lk_rc list_tables_page(lk_authority *authority, const lk_principal *who, lk_bytes body,
+    lk_arena *arena, lk_buf *result, lk_err *err)
 {
-    lk_bytes ns = {0}, continuation = {0};
-    uint64_t limit = 0;
-    lk_name_page page = {0};
+    lk_bytes            ns = {0}, continuation = {0};
+    uint64_t            limit = 0;
+    lk_name_page        page = {0};
     const lk_json_field fields[] = {
         {.name = "namespace", .type = LK_JSON_TEXT, .target = &ns},
         {.name = "limit", .type = LK_JSON_U64, .target = &limit},
@@ -226,23 +236,24 @@ static lk_rc list_tables_page(
     return rc;
 }
 
-static lk_rc list_namespaces(
-    lk_authority *authority, const lk_principal *who, lk_bytes body, lk_arena *arena, lk_buf *result, lk_err *err)
+static lk_rc list_namespaces(lk_authority *authority, const lk_principal *who, lk_bytes body, lk_arena *arena,
+    lk_buf *result, lk_err *err)
 {
     lk_name_page page = {0};
     if (body.size > 0 && !lk_bytes_equal(body, LK_LITERAL("{}"))) {
         return lk_fail(err, LK_E_INVALID_REQUEST, "list_namespaces takes no body");
     }
-    lk_rc rc = authority->ops->list_namespaces(authority, who, (lk_bytes){0}, LK_PAGE_ITEMS_MAX, arena, &page, err);
+    lk_rc rc =
+        authority->ops->list_namespaces(authority, who, (lk_bytes){0}, LK_PAGE_ITEMS_MAX, arena, &page, err);
     return rc != LK_OK ? rc : write_whole(&page, "list_namespaces_page", result, err);
 }
 
-static lk_rc list_namespaces_page(
-    lk_authority *authority, const lk_principal *who, lk_bytes body, lk_arena *arena, lk_buf *result, lk_err *err)
+static lk_rc list_namespaces_page(lk_authority *authority, const lk_principal *who, lk_bytes body,
+    lk_arena *arena, lk_buf *result, lk_err *err)
 {
-    lk_bytes continuation = {0};
-    uint64_t limit = 0;
-    lk_name_page page = {0};
+    lk_bytes            continuation = {0};
+    uint64_t            limit = 0;
+    lk_name_page        page = {0};
     const lk_json_field fields[] = {
         {.name = "limit", .type = LK_JSON_U64, .target = &limit},
         {.name = "continuation", .type = LK_JSON_TEXT, .target = &continuation, .optional = true},
@@ -265,7 +276,8 @@ const lk_table_action lk_table_actions[] = {
     {"drop_table", "drop a table: {namespace, name}", true, drop_table},
     {"resolve", "a table's registration: {namespace, name}", true, resolve},
     {"list_tables", "names of a namespace's tables, at most one page: {namespace}", true, list_tables},
-    {"list_tables_page", "one page of table names: {namespace, limit, continuation?}", true, list_tables_page},
+    {"list_tables_page", "one page of table names: {namespace, limit, continuation?}", true,
+        list_tables_page},
     {"list_namespaces", "names of the namespaces, at most one page", false, list_namespaces},
     {"list_namespaces_page", "one page of namespaces: {limit, continuation?}", false, list_namespaces_page},
 };

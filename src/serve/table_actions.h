@@ -20,8 +20,8 @@
 typedef struct lk_table_action {
     const char *type, *description;
     bool        has_target; /* names a namespace */
-    lk_rc (*run)(lk_authority *authority, const lk_principal *who, lk_bytes body, lk_arena *arena, lk_buf *result,
-        lk_err *err);
+    lk_rc (*run)(lk_authority *authority, const lk_principal *who, lk_bytes body, lk_arena *arena,
+        lk_buf *result, lk_err *err);
 } lk_table_action;
 
 extern const lk_table_action lk_table_actions[];
@@ -31,7 +31,8 @@ extern const size_t          lk_table_action_count;
 const lk_table_action *lk_table_action_find(lk_bytes type);
 
 /* The registration's JSON, for catalog_snapshot too; and back (for clients), texts in the arena. */
-void lk_registration_write(const lk_registration *registration, lk_buf *out);
-LK_MUST_CHECK lk_rc lk_registration_read(lk_bytes json, lk_table_ref table, lk_arena *arena, lk_registration *out, lk_err *err);
+void                lk_registration_write(const lk_registration *registration, lk_buf *out);
+LK_MUST_CHECK lk_rc lk_registration_read(
+    lk_bytes json, lk_table_ref table, lk_arena *arena, lk_registration *out, lk_err *err);
 
 #endif
