@@ -2,6 +2,7 @@
 #include "base/json.h"
 #include "cli/cli.h"
 #include "cli/lance_env.h"
+#include "cli/lance_where.h"
 #include "lance/alter.h"
 #include "lance/refs.h"
 
@@ -9,7 +10,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-enum { TAG_LIST, TAG_CREATE, TAG_MOVE, TAG_DELETE, RESTORE };
+enum { TAG_LIST, TAG_CREATE, TAG_MOVE, TAG_DELETE, RESTORE, DELETE };
 
 /* A command's options, parsed against the row of this file's table. */
 static bool parse(lk_cli *cli, int row, const lk_arg *args, size_t count, int argc, char **argv, int *code)
@@ -201,6 +202,56 @@ static int restore(lk_cli *cli, int argc, char **argv)
     return end(rc, &lance, &err);
 }
 
+/* -- delete --------------------------------------------------------------------------------------------- */
+
+static void report_delete(bool json, const lk_delete_report *done, const lk_dataset *next)
+{
+    const report_number numbers[] = {
+        {"version", lk_dataset_version(next)},
+        {"rows", done->rows},
+        {"fragments_changed", done->fragments_changed},
+        {"fragments_removed", done->fragments_removed},
+    };
+    lk_buf sentence = {0};
+    lk_buf_format(&sentence, "deleted %" PRIu64 " rows: version %" PRIu64, done->rows, numbers[0].value);
+    report(json, sentence.data, numbers, sizeof numbers / sizeof numbers[0]);
+    lk_buf_deinit(&sentence);
+}
+
+static int delete_rows(lk_cli *cli, int argc, char **argv)
+{
+    const char      *uri = NULL, *condition = NULL;
+    bool             json = false;
+    lk_cli_lance     lance = {0};
+    lk_cli_where    *where = NULL;
+    lk_dataset      *next = NULL;
+    lk_delete_report done = {0};
+    lk_err           err = {0};
+    int              code = 0;
+    const lk_arg     args[] = {
+            {"URI", LK_ARG_OPERAND, &uri, NULL, "directory of the dataset", false},
+            {"--where", LK_ARG_TEXT, &condition, "SQL", "delete the rows for which this is true", true},
+            {"--json", LK_ARG_FLAG, &json, NULL, "one JSON object", false},
+    };
+    if (!parse(cli, DELETE, args, sizeof args / sizeof args[0], argc, argv, &code)) {
+        return code;
+    }
+    lk_rc rc = lk_cli_lance_open(&lance, uri, 0, &err);
+    if (rc == LK_OK) {
+        rc = lk_cli_where_open(cli->config, condition, &where, &err);
+    }
+    if (rc == LK_OK) {
+        rc = lk_dataset_delete(
+            lance.dataset, lk_direct_committer(), lk_cli_where_selector(where), NULL, &done, &next, &err);
+    }
+    if (rc == LK_OK) {
+        report_delete(json, &done, next);
+    }
+    lk_dataset_unref(next);
+    lk_cli_where_close(where);
+    return end(rc, &lance, &err);
+}
+
 const lk_cli_command lk_cli_lance_change_commands[] = {
     [TAG_LIST] = {{"lance tag list", "list a Lance dataset's tags", NULL}, tag_list},
     [TAG_CREATE] = {{"lance tag create", "give a version a name, which keeps it from cleanup",
@@ -213,5 +264,10 @@ const lk_cli_command lk_cli_lance_change_commands[] = {
                      "Its rows, columns and indices are committed again as a new version; what came after it "
                      "stays in the history.\nExample:\n  lake lance restore ./arm.lance --version 12"},
         restore},
+    [DELETE] =
+        {{"lance delete", "delete a Lance dataset's rows by an SQL condition",
+             "The condition is what may stand after WHERE. The rows stay in the older versions until a "
+             "cleanup.\nExample:\n  lake lance delete ./arm.lance --where \"t < 1000 AND q IS NULL\""},
+            delete_rows},
     {{NULL, NULL, NULL}, NULL},
 };

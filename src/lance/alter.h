@@ -10,10 +10,47 @@
  * Threads: as dataset.h.
  */
 #include "lance/dataset.h"
+#include "lance/row_set.h"
 
 /* Commits the content of `version` again, as the version after base (the newest): its rows and schema, index
  * included. What others committed meanwhile does not matter; it stays in the history. LK_E_NOT_FOUND. */
 LK_MUST_CHECK lk_rc lk_dataset_restore(lk_dataset *base, lk_committer *committer, uint64_t version,
     const lk_write_options *options, lk_dataset **out, lk_err *err);
+
+/* -- delete ---------------------------------------------------------------------------------------------- */
+typedef struct lk_delete_report {
+    uint64_t rows, fragments_changed, fragments_removed;
+} lk_delete_report;
+
+/* Deletes these rows of base (addresses: fragment << 32 | row offset; one that is deleted already is no error).
+ * LK_E_INVALID_REQUEST when base has no such row. LK_E_CONFLICT when one was deleted, updated or moved to another
+ * fragment meanwhile. Without a row to delete *out is base again and nothing is committed. `text` goes into the
+ * transaction (what the rows were chosen by). report may be NULL. */
+LK_MUST_CHECK lk_rc lk_dataset_delete_rows(lk_dataset *base, lk_committer *committer, lk_row_set *rows,
+    lk_bytes text, const lk_write_options *options, lk_delete_report *report, lk_dataset **out, lk_err *err);
+
+/* Chooses rows of a version, by adding their addresses to rows. */
+typedef struct lk_row_selector {
+    lk_rc (*select)(void *context, lk_dataset *version, lk_row_set *rows, lk_err *err);
+    void    *context;
+    lk_bytes text;
+} lk_row_selector;
+
+/* Deletes the rows that are chosen. When some of them changed meanwhile and the committer stands alone, they are
+ * chosen again from the newest version, so no row that was updated meanwhile stays by mistake. */
+LK_MUST_CHECK lk_rc lk_dataset_delete(lk_dataset *base, lk_committer *committer,
+    const lk_row_selector *selector, const lk_write_options *options, lk_delete_report *report,
+    lk_dataset **out, lk_err *err);
+
+/* Selects the rows that a predicate over base's columns holds for. A version with other columns is
+ * LK_E_CONFLICT. Borrows all; base stays open as long as the selector. */
+typedef struct lk_predicate_selector {
+    lk_row_selector           base;
+    const struct ArrowSchema *schema; /* the predicate's */
+    const lk_predicate       *predicate;
+    lk_cancel                *cancel;
+} lk_predicate_selector;
+void lk_predicate_selector_init(lk_predicate_selector *selector, lk_dataset *base,
+    const lk_predicate *predicate, lk_bytes text, lk_cancel *cancel);
 
 #endif

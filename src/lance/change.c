@@ -40,16 +40,25 @@ static void remove_transaction(lk_change *change)
     change->transaction_name = (lk_bytes){0};
 }
 
-void lk_change_undo(lk_change *change, const lk_err *err)
+void lk_change_discard(lk_change *change, lk_bytes key)
 {
-    if (err->maybe_applied) {
-        return;
-    }
+    remove_quietly(change, key);
+}
+
+static void discard_all(lk_change *change)
+{
     for (size_t i = 0; i < change->objects.size / sizeof(lk_bytes); i++) {
         remove_quietly(change, ((lk_bytes *)(void *)change->objects.data)[i]);
     }
     lk_buf_clear(&change->objects);
-    remove_transaction(change);
+}
+
+void lk_change_undo(lk_change *change, const lk_err *err)
+{
+    if (!err->maybe_applied) {
+        discard_all(change);
+        remove_transaction(change);
+    }
 }
 
 lk_rc lk_change_check_files(const lk_manifest *manifest, lk_err *err)

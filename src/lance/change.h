@@ -59,6 +59,9 @@ void lk_change_deinit(lk_change *change);
 /* Notes an object that nobody refers to unless the change is committed. Call it before the object is made. */
 void lk_change_wrote(lk_change *change, lk_bytes key);
 
+/* Removes an object of an earlier try that the next one does not use. */
+void lk_change_discard(lk_change *change, lk_bytes key);
+
 /*
  * Commits. *committed is the new version's manifest. LK_E_CONFLICT with a detail when another's commit does not
  * go with it (or, with a committer that does not stand alone, took the version), LK_E_TABLE_EXISTS for a new

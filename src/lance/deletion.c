@@ -280,6 +280,11 @@ size_t lk_deletion_bytes(const lk_deletion *deletion)
     return sizeof *deletion + ((size_t)deletion->rows / 64 + 1) * sizeof *deletion->words;
 }
 
+const uint64_t *lk_deletion_bits(const lk_deletion *deletion)
+{
+    return deletion->words;
+}
+
 /* -- asking ------------------------------------------------------------------------------------------ */
 
 /* The bits of word `index` that lie in [first, end). */

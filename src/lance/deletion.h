@@ -28,4 +28,7 @@ uint64_t lk_deletion_count_range(const lk_deletion *deletion, uint64_t first, ui
  * cleared. NULL clears none. */
 uint64_t lk_deletion_clear(const lk_deletion *deletion, uint64_t first, uint64_t count, uint8_t *live);
 
+/* One bit for every row of the fragment, from the lowest up: set = deleted. Borrowed. */
+const uint64_t *lk_deletion_bits(const lk_deletion *deletion);
+
 #endif

@@ -5,11 +5,10 @@
  * commits in between did decides.
  *
  *                                                              append  delete  project
- *   append, config, index, reserve, clone, bases                 +       +       +
- *   delete, update, rewrite, data replacement                    +       f       +
- *   project                                                      c       +       c
- *   merge                                                        c       -       -
- *   overwrite, restore, memwal state, data overlay, unnamed      -       -       -
+ *   append, config, index, reserve, clone, bases, project        +, c      +       c
+ *   delete, update, rewrite, data replacement                    +         f       +
+ *   merge                                                        c         f       -
+ *   overwrite, restore, memwal state, data overlay, unnamed      -         -       -
  *
  *   +  they go together    -  they do not
  *   f  if the fragments we touch have the same files still, and nobody else deleted the rows we delete

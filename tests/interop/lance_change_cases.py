@@ -1,5 +1,6 @@
 """What `lake lance` changes in a table and what pylance changes in it, each read by the other; for every release."""
 import json
+import multiprocessing
 import os
 import subprocess
 
@@ -109,3 +110,170 @@ def test_a_restored_version_has_its_index_again(uri, tmp_path): # noqa: F811
     assert len(dataset.list_indices()) == 1
     assert "ScalarIndexQuery" in dataset.scanner(filter="id = 5").explain_plan(True)
     assert_same(dataset.to_table(filter="id = 205"), few_columns(1, 205))
+
+
+# -- delete -------------------------------------------------------------------------------------------------
+
+def delete(uri, where): # noqa: F811
+    return report("delete", uri, "--where", where)
+
+
+def without(rows, condition):
+    """The rows for which a Python condition over a dict does not hold (True); unknown counts as kept."""
+    return rows.take(pa.array([i for i, row in enumerate(rows.to_pylist()) if not condition(row)], pa.int64()))
+
+
+@MAKERS
+def test_rows_we_delete_are_gone_for_both(make, uri, tmp_path): # noqa: F811
+    make(uri, tmp_path, rows=12000, per_file=11000)
+    all_rows = few_columns(12000)
+    done = delete(uri, "id % 10 = 3") # few of a fragment: an Arrow file
+    assert done == {"version": 3, "rows": 1200, "fragments_changed": 2, "fragments_removed": 0}
+    left = without(all_rows, lambda row: row["id"] % 10 == 3)
+    assert_same(reference(uri), left)
+    assert_reads_alike(uri, tmp_path)
+    assert delete(uri, "id < 10000 and id % 2 = 0")["rows"] == 5000 # many: a bitmap
+    left = without(left, lambda row: row["id"] < 10000 and row["id"] % 2 == 0)
+    assert_same(reference(uri), left)
+    assert_reads_alike(uri, tmp_path)
+    assert {path.suffix for path in (uri / "_deletions").iterdir()} == {".arrow", ".bin"}
+    done = delete(uri, "id >= 11000") # the whole second fragment
+    assert (done["rows"], done["fragments_changed"], done["fragments_removed"]) == (900, 0, 1)
+    assert lance.dataset(str(uri)).count_rows() == left.num_rows - 900
+    assert_reads_alike(uri, tmp_path)
+    for version in range(1, 6):
+        assert_reads_alike(uri, tmp_path, version)
+    lance.write_dataset(few_columns(10, 20000), str(uri), mode="append")
+    append(uri, few_columns(10, 30000), tmp_path)
+    assert_reads_alike(uri, tmp_path)
+
+
+@MAKERS
+def test_deletes_of_both_add_up(make, uri, tmp_path): # noqa: F811
+    make(uri, tmp_path)
+    left = few_columns(300)
+    for digit in range(6):
+        if digit % 2:
+            delete(uri, f"id % 10 = {digit}")
+        else:
+            lance.dataset(str(uri)).delete(f"id % 10 = {digit}")
+        left = without(left, lambda row, digit=digit: row["id"] % 10 == digit)
+        assert_same(reference(uri), left)
+        assert_reads_alike(uri, tmp_path)
+    dataset = lance.dataset(str(uri))
+    dataset.update({"s": "'new'"}, where="id = 47")
+    delete(uri, "s = 'new' or id = 57")
+    assert_same(reference(uri), without(left, lambda row: row["id"] in (47, 57)))
+    dataset = lance.dataset(str(uri))
+    dataset.merge_insert("id").when_matched_update_all().when_not_matched_insert_all().execute(few_columns(20, 290))
+    assert_reads_alike(uri, tmp_path)
+    lance.dataset(str(uri)).optimize.compact_files()
+    delete(uri, "id > 305")
+    assert_reads_alike(uri, tmp_path)
+    assert sorted(reference(uri)["id"].to_pylist()) == sorted(
+        {row for row in left["id"].to_pylist() if row not in (47, 57)} | set(range(290, 306)))
+
+
+@pytest.mark.parametrize("where,python", [
+    ("s IS NULL", lambda row: row["s"] is None),
+    ("s LIKE 'row 1%' AND x > 60.5", lambda row: (row["s"] or "").startswith("row 1") and row["x"] > 60.5),
+    ("length(s) = 5 OR id IN (1, 2, 3)", lambda row: len(row["s"] or "") == 5 or row["id"] in (1, 2, 3)),
+    ("id BETWEEN 90 AND 110 -- a comment", lambda row: 90 <= row["id"] <= 110),
+    ("NOT (x < 100 OR s = 'row 299')", lambda row: row["s"] is not None and row["x"] >= 100 and row["s"] != "row 299"),
+    ("x = (SELECT max(x) FROM lake.lance.dataset)", lambda row: row["id"] == 299),
+    ("s > 'row 2' AND false", lambda row: False),
+])
+def test_any_condition_may_choose_the_rows(where, python, uri, tmp_path): # noqa: F811
+    ours(uri, tmp_path)
+    wanted = without(few_columns(300), python)
+    assert delete(uri, where)["rows"] == 300 - wanted.num_rows
+    assert_same(reference(uri), wanted)
+
+
+@pytest.mark.parametrize("where,reason", [
+    ("", "^2: .*empty"),
+    ("nope = 1", "nope"),
+    ("id =", "syntax"),
+    ("true) UNION ALL (SELECT 1", "more than a condition|syntax"),
+    ("id IN (SELECT id FROM lake.lance.other)", "more than a condition"),
+    ("_rowid = 5", "_rowid is not supported"),
+])
+def test_what_is_no_condition_deletes_nothing(where, reason, uri, tmp_path): # noqa: F811
+    ours(uri, tmp_path)
+    with pytest.raises(ToolError, match=reason):
+        lake("delete", uri, "--where", where)
+    assert lance.dataset(str(uri)).version == 2
+
+
+def test_an_index_answers_right_after_our_delete(uri, tmp_path): # noqa: F811
+    ours(uri, tmp_path)
+    lance.dataset(str(uri)).create_scalar_index("id", "BTREE")
+    delete(uri, "id < 100 or id = 205")
+    dataset = lance.dataset(str(uri))
+    assert dataset.to_table(filter="id in (5, 205, 206)").to_pylist() == few_columns(1, 206).to_pylist()
+    assert "ScalarIndexQuery" in dataset.scanner(filter="id = 206").explain_plan(True)
+
+
+@pytest.mark.parametrize("how", [{"data_storage_version": "2.1", "enable_v2_manifest_paths": False},
+                                 {"data_storage_version": "2.2"}])
+def test_old_names_and_newer_files_stay_what_they_are(how, uri, tmp_path): # noqa: F811
+    lance.write_dataset(few_columns(200), str(uri), max_rows_per_file=100, **how)
+    lance.dataset(str(uri)).delete("id % 20 = 5")
+    delete(uri, "id % 20 = 6")
+    lance.dataset(str(uri)).delete("id % 20 = 7")
+    assert_same(reference(uri), without(few_columns(200), lambda row: row["id"] % 20 in (5, 6, 7)))
+    lake("restore", uri, "--version", 2)
+    assert_same(reference(uri), without(few_columns(200), lambda row: row["id"] % 20 == 5))
+    names = sorted(path.name for path in (uri / "_versions").glob("*.manifest"))
+    assert len(names) == 5 and ("1.manifest" in names) == (not how.get("enable_v2_manifest_paths", True))
+    assert lance.dataset(str(uri)).data_storage_version == how["data_storage_version"]
+
+
+def test_a_shallow_clone_deletes_without_touching_its_source(uri, tmp_path): # noqa: F811
+    ours(uri, tmp_path)
+    source = lance.dataset(str(uri))
+    source.delete("id % 10 = 3")
+    source.tags.create("t", 3)
+    clone = tmp_path / "clone.lance"
+    source.shallow_clone(str(clone), "t")
+    before = sorted(str(path) for path in uri.rglob("*"))
+    delete(clone, "id % 10 = 4")
+    assert_same(reference(clone), without(few_columns(300), lambda row: row["id"] % 10 in (3, 4)))
+    assert_reads_alike(clone, tmp_path)
+    assert sorted(str(path) for path in uri.rglob("*")) == before
+    delete(clone, "id < 100") # a fragment of the source's that goes
+    assert_reads_alike(clone, tmp_path)
+
+
+def pylance_deletes(uri, digits): # noqa: F811
+    for digit in digits:
+        lance.dataset(uri).delete(f"id % 20 = {digit}")
+
+
+def pylance_grows(uri, first, times): # noqa: F811
+    for i in range(times):
+        lance.write_dataset(few_columns(5, first + i * 5), uri, mode="append")
+
+
+def test_deletes_and_appends_of_both_at_the_same_time_are_all_done(uri, tmp_path): # noqa: F811
+    """Every writer takes rows of the same fragments away; rows of other writers come meanwhile."""
+    ours(uri, tmp_path, rows=2000, per_file=500)
+    context = multiprocessing.get_context("spawn")
+    peers = [context.Process(target=pylance_deletes, args=(str(uri), range(0, 5))),
+             context.Process(target=pylance_grows, args=(str(uri), 10**6, 10))]
+    for peer in peers:
+        peer.start()
+    for digit in range(10, 16):
+        delete(uri, f"id < 5000 and id % 20 = {digit}")
+    for peer in peers:
+        peer.join(300)
+        assert peer.exitcode == 0
+    gone = set(range(0, 5))
+    ids = ([i for i in range(2000) if i % 20 not in gone | set(range(10, 16))])
+    mine = sorted(i for i in reference(uri)["id"].to_pylist() if i < 5000)
+    assert mine == ids
+    assert_reads_alike(uri, tmp_path)
+    grown = [i for i in reference(uri)["id"].to_pylist() if i >= 10**6]
+    assert {i for i in range(10**6, 10**6 + 50) if i % 20 not in gone} <= set(grown)
+    versions = sorted(v["version"] for v in lance.dataset(str(uri)).versions())
+    assert versions == list(range(1, versions[-1] + 1))
