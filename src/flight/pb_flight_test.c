@@ -172,9 +172,9 @@ static void absent_and_empty_are_told_apart(void **state)
     expect_text(command_of(GOLDEN_STATEMENT_QUERY_TX).statement.transaction_id, "");
     lk_flight_sql_update_result updated;
     lk_flight_sql_bind_result   bound;
-    ROUND(sql_update_result, GOLDEN_UPDATE_RESULT, updated);
+    ROUND(flight_sql_update_result, GOLDEN_UPDATE_RESULT, updated);
     assert_int_equal(updated.record_count, -2);
-    ROUND(sql_bind_result, GOLDEN_BIND_RESULT, bound);
+    ROUND(flight_sql_bind_result, GOLDEN_BIND_RESULT, bound);
     assert_non_null(bound.handle.data);
 }
 
