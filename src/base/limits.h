@@ -47,8 +47,11 @@ _Static_assert(LK_LEASE_RENEW_MS * 2 <= LK_LEASE_TTL_MS, "one renewal may be mis
 #define LK_SQL_TOKENS_MAX 150000
 /* Expressions other than literals, which have LK_SQL_TOKENS_MAX. */
 #define LK_SQL_NODES_MAX 10000
-/* repeat('x', n), range(n) and their kind outside FROM: larger results are not interruptible. */
-#define LK_SQL_GROWTH_MAX 1000000
+/* repeat('x', n), range(n) and their kind outside FROM: larger results are not interruptible and not counted. The
+ * sizes above LK_SQL_GROWTH_SMALL of one statement, multiplied, have a cap too: calls may be nested. */
+#define LK_SQL_GROWTH_MAX 10000
+#define LK_SQL_GROWTH_SMALL 1000
+#define LK_SQL_GROWTH_PRODUCT_MAX 1000000
 /* How often a running statement's cancel flag is looked at; a cancelled one must stop within 100 ms. */
 #define LK_SQL_WATCH_MS 20
 

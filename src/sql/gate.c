@@ -41,6 +41,7 @@ typedef struct gate {
     lk_sql_table      tables[LK_STATEMENT_TABLES_MAX];
     lk_sql_source     sources[LK_STATEMENT_TABLES_MAX + 8];
     size_t            nodes, named, seen; /* BASE_TABLE nodes renamed, and met again on the second pass */
+    uint64_t          growth;             /* the product of large sizes */
     lk_err           *err;
 } gate;
 
@@ -384,7 +385,8 @@ static lk_rc shorten_column(gate *g, json_t *names, const scope *here)
     return LK_OK;
 }
 
-static bool is_small_literal(const json_t *argument)
+/* A size written as a small number; multiplied into the statement's product when it is not tiny. */
+static bool is_small_literal(gate *g, const json_t *argument)
 {
     const json_t *literal = json_object_get(json_object_get(argument, "expression"), "literal");
     lk_bytes      text = lk_bytes_of(lk_tree_text(literal, "text"));
@@ -395,11 +397,15 @@ static bool is_small_literal(const json_t *argument)
     if (text.size > 1 && text.data[0] == '-') {
         text = (lk_bytes){text.data + 1, text.size - 1};
     }
-    return lk_bytes_equal(text, LK_LITERAL("0")) ||
-           (read_version(text, &value) && value <= LK_SQL_GROWTH_MAX);
+    if (!lk_bytes_equal(text, LK_LITERAL("0")) &&
+        (!read_version(text, &value) || value > LK_SQL_GROWTH_MAX)) {
+        return false;
+    }
+    g->growth *= value > LK_SQL_GROWTH_SMALL ? value : 1;
+    return g->growth <= LK_SQL_GROWTH_PRODUCT_MAX;
 }
 
-/* range(..) and its kind: every argument a small literal; repeat(x, n) and its kind: the second. */
+/* range(..) and its kind: every argument a small literal; repeat(x, n) and its kind: the second. By position only. */
 static lk_rc check_growth(gate *g, const json_t *call, const char *name)
 {
     const json_t *arguments = json_object_get(call, "arguments");
@@ -408,15 +414,17 @@ static lk_rc check_growth(gate *g, const json_t *call, const char *name)
     size_t        count = json_array_size(arguments);
     bool          good = count > 0;
     for (size_t i = 0; i < count; i++) {
-        bool asked = all || (last ? i == 2 : i == 1);
-        good = good && (!asked || is_small_literal(json_array_get(arguments, i)));
+        const json_t *argument = json_array_get(arguments, i);
+        bool          asked = all || (last ? i == 2 : i == 1);
+        good = good && *lk_tree_text(argument, "name") == '\0' && (!asked || is_small_literal(g, argument));
     }
     if (good) {
         return LK_OK;
     }
     lk_rc rc = lk_fail(g->err, LK_E_PLANNING, "growth %s", name);
-    (void)lk_detail(g->err, "%.64s() outside FROM needs integer literals of at most %d as its sizes", name,
-        LK_SQL_GROWTH_MAX);
+    (void)lk_detail(g->err,
+        "%.64s() outside FROM needs integer literals of at most %d as its sizes, and not many large ones",
+        name, LK_SQL_GROWTH_MAX);
     return rc;
 }
 
@@ -646,7 +654,7 @@ static void keep(gate *g)
 
 lk_rc lk_gate_check(lk_sql_statement *statement, json_t *tree, lk_err *err)
 {
-    gate    g = {.statement = statement, .err = err};
+    gate    g = {.statement = statement, .growth = 1, .err = err};
     json_t *first = json_array_get(json_object_get(tree, "statements"), 0);
     json_t *node = json_object_get(first, "node");
     lk_rc   rc = walk_query(&g, node, NULL);

@@ -54,6 +54,7 @@ static void reading_statements_pass(void **state)
         "SELECT * FROM ns.t AT (REVISION => 'abc:3')", "SELECT ns.t.a, lake.ns.t.b FROM ns.t",
         "SELECT * FROM ns.t PIVOT (sum(a) FOR b IN (1, 2))", "SELECT repeat('x', 100), lpad('x', 10, 'y')",
         "SELECT unnest(range(10)), generate_series(0, 5, 1)",
+        "SELECT repeat('x', 10000), lpad('a', 20), rpad('b', -3)",
         "SELECT count(*) FILTER (WHERE a > 1) FROM ns.t",
         "SELECT a FROM ns.t UNION ALL SELECT b FROM ns.u ORDER BY 1 LIMIT 3",
         "SELECT 'read_csv(''/etc/passwd'')'", "SELECT \"read_csv\" FROM ns.t", "SELECT 1 -- ; DROP TABLE x",
@@ -158,6 +159,9 @@ static void functions_pass_by_name_only(void **state)
         "SELECT list_transform([1], lambda x: getenv('y'))", "SELECT nextval('s') OVER () FROM ns.t",
         "SELECT * FROM range(getvariable('x'))", "SELECT list_sum(range(300000000))",
         "SELECT repeat('x', 2000000000)", "SELECT repeat('x', a) FROM ns.t", "SELECT range(a) FROM ns.t",
+        "SELECT repeat(repeat('x', 10000), 10000)",
+        "SELECT list_transform(range(10000), lambda x: repeat('x', 10000))", "SELECT repeat('x', 10001)",
+        "SELECT lpad(count := 1000000, string := 5, \"character\" := 'y')",
         "SELECT lpad('x', 100000000, 'y')", "SELECT * FROM ns.t AT (TIMESTAMP => 'x')",
         "SELECT * FROM ns.t AT (VERSION => 0)", "SELECT * FROM ns.t AT (REVISION => 'x')"};
     for (size_t i = 0; i < sizeof texts / sizeof texts[0]; i++) {
