@@ -130,6 +130,7 @@ static lk_rc open_engine(node *n, lk_err *err)
 {
     size_t files = lk_file_limit_raise() / 2; /* the rest is for connections, spill and the KV */
     const lk_lance_engine_options options = {.kv = n->kv,
+        .root = n->data_dir == NULL ? (lk_bytes){0} : lk_bytes_of(below(n, "tables")),
         .clock = lk_clock_real(),
         .random = lk_random_os(),
         .pool = n->scan_pool,

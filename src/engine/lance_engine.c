@@ -21,6 +21,7 @@ typedef struct lance_engine {
     lk_lance_engine_options options;
     lk_open_tables         *tables;
     lk_budget               open_files;
+    lk_buf                  root;    /* with a slash at its end; empty: locations are absolute */
     lk_pool                *syncers; /* of local files; NULL for an engine that does not write them */
 } lance_engine;
 
@@ -31,7 +32,21 @@ typedef struct lance_snapshot {
 } lance_snapshot;
 
 /* -- stores ----------------------------------------------------------------------------------------- */
-static lk_rc open_store(lance_engine *engine, lk_bytes root, lk_store **out, lk_err *err)
+/* Tables are known by the location below our root: it stays when the root is moved. */
+static lk_bytes below_root(const lance_engine *engine, lk_bytes location)
+{
+    lk_bytes root = lk_buf_view(&engine->root); /* ends with a slash, or is empty */
+    bool     ours = root.size > 0 && lk_bytes_starts(location, root);
+    return ours ? (lk_bytes){location.data + root.size, location.size - root.size} : location;
+}
+
+static bool is_absolute(lk_bytes location)
+{
+    return location.size > 0 &&
+           (location.data[0] == '/' || memmem(location.data, location.size, "://", 3) != NULL);
+}
+
+static lk_rc open_at(lance_engine *engine, lk_bytes root, lk_store **out, lk_err *err)
 {
     lk_store_opener *opener = engine->options.opener;
     if (opener != NULL) {
@@ -40,6 +55,18 @@ static lk_rc open_store(lance_engine *engine, lk_bytes root, lk_store **out, lk_
     /* Nothing of ours is referenced before the committer's sync, so every file may wait for it. */
     return engine->options.volatile_files ? lk_local_store_open(out, root, false, err)
                                           : lk_local_store_open_late(out, root, engine->syncers, err);
+}
+
+static lk_rc open_store(lance_engine *engine, lk_bytes location, lk_store **out, lk_err *err)
+{
+    lk_arena arena = {0};
+    lk_bytes path = location;
+    if (!is_absolute(location)) {
+        path = lk_arena_format(&arena, "%.*s%.*s", LK_FMT(lk_buf_view(&engine->root)), LK_FMT(location));
+    }
+    lk_rc rc = open_at(engine, path, out, err);
+    lk_arena_close(&arena);
+    return rc;
 }
 
 static lk_rc open_files(lance_engine *engine, lk_bytes location, lk_table_files **out, lk_err *err)
@@ -156,22 +183,23 @@ static lk_rc create(lk_engine *base, const lk_create_request *request, uint64_t 
     lk_dataset            *dataset = NULL;
     const lk_write_options options = {0};
     bool                   lost = false;
+    lk_bytes               location = below_root(engine, request->location);
     if (engine->options.kv == NULL) {
         return read_only(err);
     }
-    lk_rc rc = open_files(engine, request->location, &files, err);
+    lk_rc rc = open_files(engine, location, &files, err);
     if (rc != LK_OK) {
         return rc;
     }
     lk_owned_committer_init(&committer, engine->options.kv, engine->options.clock, engine->options.random,
-        request->location, request->incarnation, request->terms);
+        location, request->incarnation, request->terms);
     rc = lk_dataset_create(&files->env, &committer.base, request->schema, &options, &dataset, err);
     rc = outcome(&committer, rc, &lost, err);
     if (lost) {
-        rc = lk_fail(err, LK_E_CONFLICT, "create of %.*s lost", LK_FMT(request->location));
+        rc = lk_fail(err, LK_E_CONFLICT, "create of %.*s lost", LK_FMT(location));
     }
     if (rc == LK_OK) {
-        keep_new(engine, request->location, &committer, dataset, files);
+        keep_new(engine, location, &committer, dataset, files);
     }
     *version = 1;
     lk_dataset_unref(dataset);
@@ -194,32 +222,34 @@ static lk_rc lost_append(
     return lk_fail(err, LK_E_CONFLICT, "append to %.*s lost", LK_FMT(request->at.location));
 }
 
-static lk_rc append(lk_engine *base, const lk_append_request *request, uint64_t *version, lk_err *err)
+static lk_rc append(lk_engine *base, const lk_append_request *asked, uint64_t *version, lk_err *err)
 {
     lance_engine            *engine = (lance_engine *)base;
+    lk_append_request        request = *asked;
     lk_owned_committer       committer;
     lk_table_files          *files = NULL;
     lk_dataset              *head = NULL, *next = NULL;
-    const lk_commit_property properties[] = {{PROPERTY_TENANT, request->tenant},
-        {PROPERTY_OPERATION, request->operation_id}, {PROPERTY_DIGEST, request->payload_sha256}};
+    const lk_commit_property properties[] = {{PROPERTY_TENANT, request.tenant},
+        {PROPERTY_OPERATION, request.operation_id}, {PROPERTY_DIGEST, request.payload_sha256}};
     const lk_write_options   options = {.properties = properties, .property_count = 3};
     bool                     lost = false;
     if (engine->options.kv == NULL) {
         return read_only(err);
     }
-    lk_rc rc = open_dataset(engine, request->at, &head, &files, err);
+    request.at.location = below_root(engine, asked->at.location);
+    lk_rc rc = open_dataset(engine, request.at, &head, &files, err);
     if (rc == LK_OK) {
         lk_owned_committer_init(&committer, engine->options.kv, engine->options.clock, engine->options.random,
-            request->at.location, request->at.incarnation, request->terms);
+            request.at.location, request.at.incarnation, request.terms);
         committer.settled = atomic_load(&files->settled);
-        rc = lk_dataset_append(head, &committer.base, request->rows, &options, &next, err);
+        rc = lk_dataset_append(head, &committer.base, request.rows, &options, &next, err);
         rc = outcome(&committer, rc, &lost, err);
-        *version = request->at.version + 1;
+        *version = request.at.version + 1;
     }
     if (lost) {
-        rc = lost_append(engine, request, version, err);
+        rc = lost_append(engine, &request, version, err);
     } else if (rc == LK_OK) {
-        keep_new(engine, request->at.location, &committer, next, files);
+        keep_new(engine, request.at.location, &committer, next, files);
     }
     lk_dataset_unref(next);
     lk_dataset_unref(head);
@@ -260,6 +290,7 @@ static lk_rc reconcile(lk_engine *base, lk_table_at at, lk_bytes tenant, lk_byte
     lance_engine            *engine = (lance_engine *)base;
     lk_table_files          *files = NULL;
     const lk_commit_identity wanted = {tenant, operation_id, payload_sha256};
+    at.location = below_root(engine, at.location);
     if (engine->options.kv == NULL) {
         return read_only(err);
     }
@@ -277,6 +308,7 @@ static lk_rc head(lk_engine *base, lk_table_at at, uint64_t *version, lk_err *er
     lance_engine *engine = (lance_engine *)base;
     lk_arena      arena = {0};
     lk_pointer    current;
+    at.location = below_root(engine, at.location);
     if (engine->options.kv == NULL) {
         return read_only(err);
     }
@@ -306,6 +338,7 @@ static lk_rc remove_table(lk_engine *base, lk_table_at at, lk_commit_terms terms
     lance_engine *engine = (lance_engine *)base;
     lk_bytes      parent, name;
     lk_store     *store = NULL;
+    at.location = below_root(engine, at.location);
     if (engine->options.kv == NULL) {
         return read_only(err);
     }
@@ -395,7 +428,9 @@ static lk_rc open_version(lk_engine *base, lk_table_at at, lk_table_snapshot **o
 {
     lk_dataset     *dataset = NULL;
     lk_table_files *files = NULL;
-    lk_rc           rc = open_dataset((lance_engine *)base, at, &dataset, &files, err);
+    lance_engine   *engine = (lance_engine *)base;
+    at.location = below_root(engine, at.location);
+    lk_rc rc = open_dataset(engine, at, &dataset, &files, err);
     if (rc != LK_OK) {
         return rc;
     }
@@ -415,6 +450,7 @@ static void close_engine(lk_engine *base)
     lance_engine *engine = (lance_engine *)base;
     lk_open_tables_free(engine->tables);
     lk_pool_close(engine->syncers);
+    lk_buf_deinit(&engine->root);
     free(engine);
 }
 
@@ -427,6 +463,17 @@ static const struct lk_engine_ops ops = {.create = create,
     .open = open_version,
     .close = close_engine};
 
+static void set_root(lance_engine *engine, lk_bytes root)
+{
+    while (root.size > 1 && root.data[root.size - 1] == '/') {
+        root.size--;
+    }
+    if (root.size > 0) {
+        lk_buf_append_bytes(&engine->root, root);
+        lk_buf_append_text(&engine->root, "/");
+    }
+}
+
 lk_rc lk_lance_engine_open(lk_engine **out, const lk_lance_engine_options *options, lk_err *err)
 {
     lance_engine *engine = calloc(1, sizeof *engine);
@@ -434,6 +481,7 @@ lk_rc lk_lance_engine_open(lk_engine **out, const lk_lance_engine_options *optio
     engine->base = (lk_engine){.ops = &ops, .kind = LK_LITERAL("lance")};
     engine->options = *options;
     engine->tables = lk_open_tables_new();
+    set_root(engine, options->root);
     size_t files = options->open_files_max;
     lk_budget_init(&engine->open_files, "open files", files == 0 ? LK_ENGINE_FILES_MAX : files, NULL);
     if (options->kv != NULL && options->opener == NULL && !options->volatile_files) {

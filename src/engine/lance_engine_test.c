@@ -16,6 +16,7 @@
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <unistd.h>
 
 #include <cmocka.h>
 
@@ -233,9 +234,71 @@ static void an_append_to_an_open_table_lists_nothing_opens_one_name_and_syncs_on
     end_world(&d);
 }
 
+/* -- tables below a root ----------------------------------------------------------------------------------- */
+static uint64_t rows_at(lk_engine *engine, lk_bytes location, uint64_t version)
+{
+    lk_err             err = {0};
+    lk_table_snapshot *snapshot = NULL;
+    const lk_table_at  at = {location, INCARNATION, version};
+    assert_int_equal(engine->ops->open(engine, at, &snapshot, &err), LK_OK);
+    uint64_t rows = snapshot->ops->row_count(snapshot);
+    lk_table_snapshot_unref(snapshot);
+    return rows;
+}
+
+static void a_table_below_the_root_is_one_by_either_name_and_survives_a_move(void **state)
+{
+    (void)state;
+    char               old_root[80], new_root[96];
+    lk_err             err = {0};
+    lk_arena           arena = {0};
+    struct ArrowSchema schema;
+    uint64_t           version = 0, head = 0;
+    lk_bytes           below = LK_LITERAL("ns/t/x.lance");
+    lk_kv             *kv = lk_kv_mem_open(NULL);
+    lk_engine         *engine = NULL;
+    snprintf(old_root, sizeof old_root, "/tmp/lake-engine-XXXXXX");
+    assert_non_null(mkdtemp(old_root));
+    snprintf(new_root, sizeof new_root, "%s-moved", old_root);
+    lk_lance_engine_options options = {
+        .kv = kv, .clock = lk_clock_real(), .random = lk_random_os(), .root = lk_bytes_of(old_root)};
+    assert_int_equal(lk_lance_engine_open(&engine, &options, &err), LK_OK);
+    lk_mem_rows_schema(&schema);
+    const lk_create_request create = {.location = below, .incarnation = INCARNATION, .schema = &schema};
+    assert_int_equal(engine->ops->create(engine, &create, &version, &err), LK_OK);
+    lk_schema_release(&schema);
+    lk_bytes                whole = lk_arena_format(&arena, "%s/ns/t/x.lance", old_root);
+    lk_batches             *rows = lk_mem_rows_open(0, 7, 7);
+    const lk_append_request append = {.at = {whole, INCARNATION, 1},
+        .tenant = LK_LITERAL("acme"),
+        .operation_id = LK_LITERAL("op"),
+        .payload_sha256 = LK_LITERAL("d"),
+        .rows = rows};
+    assert_int_equal(engine->ops->append(engine, &append, &version, &err), LK_OK);
+    lk_batches_close(rows);
+    assert_int_equal(rows_at(engine, below, 2), 7);
+    assert_int_equal(rows_at(engine, whole, 2), 7);
+    engine->ops->close(engine);
+
+    assert_int_equal(rename(old_root, new_root), 0);
+    options.root = lk_arena_format(&arena, "%s//", new_root);
+    assert_int_equal(lk_lance_engine_open(&engine, &options, &err), LK_OK);
+    assert_int_equal(rows_at(engine, below, 2), 7);
+    assert_int_equal(engine->ops->head(engine, (lk_table_at){below, INCARNATION, 0}, &head, &err), LK_OK);
+    assert_int_equal(head, 2);
+    assert_int_equal(
+        engine->ops->remove(engine, (lk_table_at){below, INCARNATION, 0}, (lk_commit_terms){0}, &err), LK_OK);
+    assert_int_not_equal(access(lk_arena_format(&arena, "%s/ns/t/x.lance", new_root).data, F_OK), 0);
+    engine->ops->close(engine);
+    lk_kv_close(kv);
+    lk_arena_close(&arena);
+    assert_int_equal(lk_directory_remove(new_root, &err), LK_OK);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_table_below_the_root_is_one_by_either_name_and_survives_a_move),
         cmocka_unit_test(whatever_call_a_process_dies_at_an_append_is_whole_or_nothing),
         cmocka_unit_test(an_append_to_an_open_table_lists_nothing_opens_one_name_and_syncs_once),
     };

@@ -129,8 +129,7 @@ lk_rc lk_create_run(const lk_meta_env *env, lk_arena *arena, lk_table_ref table,
     creation c = {.env = env, .arena = arena, .schema = schema};
     c.registration = (lk_registration){
         .table = table, .engine = env->engine->kind, .incarnation = fresh_id(&c), .version = 1};
-    lk_rc rc = lk_place_table(
-        env->tables_root, table, c.registration.incarnation, arena, &c.registration.location, err);
+    lk_rc rc = lk_place_table(table, c.registration.incarnation, arena, &c.registration.location, err);
     c.remains = (lk_remains){table, c.registration.location, c.registration.incarnation};
     for (size_t i = 0; rc == LK_OK && i < STEPS; i++) {
         lk_crash_point(env, steps[i].name);

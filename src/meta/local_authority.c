@@ -7,6 +7,7 @@
 #include "meta/append.h"
 #include "meta/create.h"
 #include "meta/drop.h"
+#include "meta/placement.h"
 
 static bool is_service(const lk_principal *who)
 {
@@ -99,8 +100,13 @@ static lk_rc load(
 static lk_rc resolve(lk_authority *base, const lk_principal *who, lk_table_ref table, lk_arena *arena,
     lk_registration *out, lk_err *err)
 {
-    lk_rc rc = is_service(who) ? lk_table_ref_check(table, err) : authorize(who, table, err);
-    return rc != LK_OK ? rc : load(((lk_local_authority *)base)->env, table, arena, out, err);
+    const lk_meta_env *env = ((lk_local_authority *)base)->env;
+    lk_rc              rc = is_service(who) ? lk_table_ref_check(table, err) : authorize(who, table, err);
+    rc = rc == LK_OK ? load(env, table, arena, out, err) : rc;
+    if (rc == LK_OK) {
+        out->location = lk_place_below(env->tables_root, out->location, arena);
+    }
+    return rc;
 }
 
 static lk_rc list_tables(lk_authority *base, const lk_principal *who, lk_bytes ns, lk_bytes continuation,
@@ -151,8 +157,12 @@ static lk_rc list_namespaces(lk_authority *base, const lk_principal *who, lk_byt
 static lk_rc directory(lk_authority *base, lk_bytes known, lk_arena *arena, bool *modified,
     lk_bytes *generation, lk_registration **items, size_t *count, lk_err *err)
 {
-    lk_kv *kv = ((lk_local_authority *)base)->env->kv;
-    return lk_directory_read(kv, known, arena, modified, generation, items, count, err);
+    const lk_meta_env *env = ((lk_local_authority *)base)->env;
+    lk_rc              rc = lk_directory_read(env->kv, known, arena, modified, generation, items, count, err);
+    for (size_t i = 0; rc == LK_OK && *modified && i < *count; i++) {
+        (*items)[i].location = lk_place_below(env->tables_root, (*items)[i].location, arena);
+    }
+    return rc;
 }
 
 /* -- append ---------------------------------------------------------------------------------------- */

@@ -26,8 +26,9 @@ typedef struct lk_meta_options {
     lk_kv     *kv; /* borrowed, as all that follow; outlive the node */
     lk_engine *engine;
     lk_clock  *clock;
-    lk_random *random;      /* shared */
-    lk_bytes   tables_root; /* copied: tables are placed at <root>/<ns>/<table>/<uuidv7>.lance */
+    lk_random *random; /* shared */
+    lk_bytes
+        tables_root; /* copied: tables lie at <root>/<ns>/<table>/<uuidv7>.lance; the engine's root, too */
     /* The KV is held by a lock that dies with its process, so whoever holds the lease now is dead:
      * take over at once instead of waiting for the lease to run out. Only for RocksDB on one host. */
     bool     sole_owner;
