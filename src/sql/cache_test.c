@@ -1,6 +1,6 @@
 /*
- * cache_test.c - parsed statements by text: found while they are kept, counted in bytes, dropped oldest first,
- * shared by threads. LK_TSAN: threads put, find and drop the same texts.
+ * cache_test.c - parsed statements by text: found while they are kept, counted in bytes, dropped oldest
+ * first, shared by threads. LK_TSAN: threads put, find and drop the same texts.
  */
 #include "sql/cache_priv.h"
 

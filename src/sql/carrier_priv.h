@@ -1,8 +1,8 @@
 #ifndef LK_SQL_CARRIER_PRIV_H
 #define LK_SQL_CARRIER_PRIV_H
 /*
- * carrier_priv.h - table types that DuckDB lacks travel through it in a carrier, and come back where an output
- * column is a plain reference:
+ * carrier_priv.h - table types that DuckDB lacks travel through it in a carrier, and come back where an
+ * output column is a plain reference:
  *   float16 -> float      duration -> bigint       fixed-size binary -> blob      large_* -> the small type
  *   date64 -> date        time32 -> time           zoned timestamps -> UTC, micro- or nanoseconds
  * decimal256 has no carrier: a column of it can be declared but not read. Nested types go member by member.

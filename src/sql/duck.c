@@ -43,8 +43,8 @@ static lk_rc code_of(lk_duck_phase phase, DUCKDB_V2_ERROR code, lk_bytes text)
                                        : LK_E_EXECUTION;
 }
 
-/* The first sentence of DuckDB's message; the excerpt of our rewritten text that follows it means nothing to the
- * caller. Only kinds of errors whose text is about the statement or its values are shown. */
+/* The first sentence of DuckDB's message; the excerpt of our rewritten text that follows it means nothing
+ * to the caller. Only kinds of errors whose text is about the statement or its values are shown. */
 static void add_reason(lk_err *err, lk_rc rc, lk_bytes text)
 {
     if (rc != LK_E_PLANNING && rc != LK_E_EXECUTION && rc != LK_E_INVALID_SQL) {

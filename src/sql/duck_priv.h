@@ -42,7 +42,8 @@ LK_MUST_CHECK lk_rc lk_duck_open(lk_duck **out, const lk_duck_options *options,
     void *context, lk_err *err);
 void                lk_duck_close(lk_duck *duck); /* accepts NULL; no connection may be left */
 
-/* Whether it still answers; clears suspect. After an internal error DuckDB may have closed itself for good. */
+/* Whether it still answers; clears suspect. After an internal error DuckDB may have closed itself for
+ * good. */
 bool lk_duck_answers(lk_duck *duck);
 
 LK_MUST_CHECK lk_rc lk_duck_connect(lk_duck *duck, duckdb_v2_connection_handle *out, lk_err *err);

@@ -1,6 +1,6 @@
 /*
- * duck_test.c - the sandbox without the gate before it: what the engine itself refuses once it is locked, and how its
- * errors are read. The statements go straight to the engine.
+ * duck_test.c - the sandbox without the gate before it: what the engine itself refuses once it is locked,
+ * and how its errors are read. The statements go straight to the engine.
  */
 #include "sql/duck_priv.h"
 

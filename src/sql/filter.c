@@ -1,9 +1,10 @@
 /*
  * filter.c - the optimiser's bound filter expressions as lk_predicate.
  *
- * A translation is exact, or wider: true for every row that the original is true for (BETWEEN, whose bounds the API
- * does not tell apart). A wider one prunes and is applied again by DuckDB; under NOT only exact ones count.
- * Comparisons are taken only when the constant has the column's own type. Threads: confined to planning.
+ * A translation is exact, or wider: true for every row that the original is true for (BETWEEN, whose
+ * bounds the API does not tell apart). A wider one prunes and is applied again by DuckDB; under NOT only
+ * exact ones count. Comparisons are taken only when the constant has the column's own type. Threads:
+ * confined to planning.
  */
 #include "arrow/type.h"
 #include "sql/run_priv.h"
@@ -197,7 +198,8 @@ static DUCKDB_V2_LOGICAL_TYPE_ID result_type(duckdb_v2_expression_handle e)
     return id;
 }
 
-/* `e` as a value of the column that `column_ref` names. DuckDB's getters convert, so the types are compared first. */
+/* `e` as a value of the column that `column_ref` names. DuckDB's getters convert, so the types are
+ * compared first. */
 static bool read_constant(translator *t, size_t column, duckdb_v2_expression_handle column_ref,
     duckdb_v2_expression_handle e, lk_value *out)
 {

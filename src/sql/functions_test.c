@@ -1,8 +1,9 @@
 /*
- * functions_test.c - the allow-list against the engine's own list of functions: every name was looked at once.
+ * functions_test.c - the allow-list against the engine's own list of functions: every name was looked at
+ * once.
  *
- * A new engine release with a name that is in neither list fails here; put it into functions.def when it reads
- * nothing but its arguments and changes nothing, else into `reviewed` below.
+ * A new engine release with a name that is in neither list fails here; put it into functions.def when it
+ * reads nothing but its arguments and changes nothing, else into `reviewed` below.
  */
 #include "sql/functions.h"
 
@@ -18,8 +19,8 @@
 
 #include <cmocka.h>
 
-/* Looked at and left out: they read settings, catalogs, sessions or clocks of the process, change state, block, take
- * apart serialised or internal forms, or mean nothing here. */
+/* Looked at and left out: they read settings, catalogs, sessions or clocks of the process, change state,
+ * block, take apart serialised or internal forms, or mean nothing here. */
 static const char *const reviewed[] = {
     "IS DISTINCT FROM",
     "IS NOT DISTINCT FROM",

@@ -1,11 +1,13 @@
 /*
- * gate.c - the gate: walks DuckDB's own tree of a text and lets through what is listed here and nothing else; tables
- * are renamed to "lake:N" on the way (gate_names.c), so that no name of the text is ever looked up in DuckDB's catalog.
+ * gate.c - the gate: walks DuckDB's own tree of a text and lets through what is listed here and nothing
+ * else; tables are renamed to "lake:N" on the way (gate_names.c), so that no name of the text is ever
+ * looked up in DuckDB's catalog.
  *
  * Rules:
- *   1. Every object of the tree is a query node, a table reference or an expression of a listed kind, or one of the
- *      few kinds of plain parts; anything else is refused.
- *   2. Functions pass by an allow-list; those whose result's size is an argument only with small literals there.
+ *   1. Every object of the tree is a query node, a table reference or an expression of a listed kind, or
+ *      one of the few kinds of plain parts; anything else is refused.
+ *   2. Functions pass by an allow-list; those whose result's size is an argument only with small literals
+ *      there.
  *   3. Every BASE_TABLE that the walk meets was named before it.
  * Threads: confined.
  */
@@ -68,7 +70,8 @@ static bool is_small_literal(lk_gate *g, const json_t *argument)
     return g->growth <= LK_SQL_GROWTH_PRODUCT_MAX;
 }
 
-/* range(..) and its kind: every argument a small literal; repeat(x, n) and its kind: the second. By position only. */
+/* range(..) and its kind: every argument a small literal; repeat(x, n) and its kind: the second. By
+ * position only. */
 static lk_rc check_growth(lk_gate *g, const json_t *call, const char *name)
 {
     const json_t *arguments = json_object_get(call, "arguments");

@@ -1,10 +1,12 @@
 /*
- * gate_names.c - tables and columns by name: which source a table is, under which alias, and what a column reference
- * that spells the table out becomes. See gate_priv.h.
+ * gate_names.c - tables and columns by name: which source a table is, under which alias, and what a column
+ * reference that spells the table out becomes. See gate_priv.h.
  *
  * Rules:
- *   1. A BASE_TABLE is a CTE in scope, a table ns.t or lake.ns.t, or a listing of information_schema; nothing else.
- *   2. A FROM item without an alias gets one, so that `t.x` and `ns.t.x` still find it, and never another table.
+ *   1. A BASE_TABLE is a CTE in scope, a table ns.t or lake.ns.t, or a listing of information_schema;
+ *      nothing else.
+ *   2. A FROM item without an alias gets one, so that `t.x` and `ns.t.x` still find it, and never another
+ *      table.
  * Threads: confined.
  */
 #include "sql/gate_priv.h"
@@ -246,8 +248,8 @@ lk_rc lk_gate_name_from(lk_gate *g, json_t *from, lk_gate_scope *s)
     return rc;
 }
 
-/* The alias of each unnamed item: its table's name; "ns.t" where two would share it, so that a bare `t.x` stays an
- * error as it is in SQL. */
+/* The alias of each unnamed item: its table's name; "ns.t" where two would share it, so that a bare `t.x`
+ * stays an error as it is in SQL. */
 void lk_gate_give_aliases(lk_gate *g, lk_gate_scope *s)
 {
     for (lk_gate_base *b = s->bases; b != NULL; b = b->next) {

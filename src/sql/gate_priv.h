@@ -1,8 +1,8 @@
 #ifndef LK_SQL_GATE_PRIV_H
 #define LK_SQL_GATE_PRIV_H
 /*
- * gate_priv.h - what the two halves of the gate share: gate.c walks the tree and decides what may stand in it,
- * gate_names.c gives every table its source and every column reference a name that still finds it.
+ * gate_priv.h - what the two halves of the gate share: gate.c walks the tree and decides what may stand in
+ * it, gate_names.c gives every table its source and every column reference a name that still finds it.
  * Threads: confined to one parse.
  */
 #include "base/limits.h"
@@ -37,7 +37,8 @@ typedef struct lk_gate {
     lk_err           *err;
 } lk_gate;
 
-/* Names every table of a FROM clause (not of its subqueries); LK_E_DENIED, LK_E_TOO_MANY_TABLES, LK_E_PLANNING. */
+/* Names every table of a FROM clause (not of its subqueries); LK_E_DENIED, LK_E_TOO_MANY_TABLES,
+ * LK_E_PLANNING. */
 LK_MUST_CHECK lk_rc lk_gate_name_from(lk_gate *g, json_t *from, lk_gate_scope *s);
 /* Gives unaliased tables their aliases, once the whole clause is named. */
 void lk_gate_give_aliases(lk_gate *g, lk_gate_scope *s);

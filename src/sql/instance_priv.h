@@ -1,8 +1,8 @@
 #ifndef LK_SQL_INSTANCE_PRIV_H
 #define LK_SQL_INSTANCE_PRIV_H
 /*
- * instance_priv.h - DuckDB with its running statements, shared: results hold a reference, so that an instance that
- * an internal error made useless can be replaced while its last results are still open.
+ * instance_priv.h - DuckDB with its running statements, shared: results hold a reference, so that an
+ * instance that an internal error made useless can be replaced while its last results are still open.
  * Threads: shared; immutable but for what duck and runs guard themselves.
  */
 #include "sql/run_priv.h"

@@ -1,6 +1,6 @@
 /*
- * instance_test.c - an error that closes DuckDB for good ends the statement that met it, not the service: the next
- * statement gets a new engine, and results of the old one end cleanly.
+ * instance_test.c - an error that closes DuckDB for good ends the statement that met it, not the service:
+ * the next statement gets a new engine, and results of the old one end cleanly.
  */
 #include "sql/instance_priv.h"
 #include "sql/table_fixture.h"

@@ -1,5 +1,5 @@
-/* limits_test.c - cancellation, deadlines, memory, spill, back-pressure, concurrency, and what a killed process
- * leaves behind. */
+/* limits_test.c - cancellation, deadlines, memory, spill, back-pressure, concurrency, and what a killed
+ * process leaves behind. */
 #include "base/clock.h"
 #include "base/file.h"
 #include "sql/table_fixture.h"

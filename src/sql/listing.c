@@ -1,4 +1,5 @@
-/* listing.c - see listing_priv.h. data_type is the SQL type that the column has inside a query (its carrier). */
+/* listing.c - see listing_priv.h. data_type is the SQL type that the column has inside a query (its
+ * carrier). */
 #include "sql/listing_priv.h"
 
 #include "arrow/type.h"

@@ -1,8 +1,8 @@
 #ifndef LK_SQL_LISTING_PRIV_H
 #define LK_SQL_LISTING_PRIV_H
 /*
- * listing_priv.h - information_schema and SHOW as small Arrow tables, made from the directory that the request
- * brings. Threads: stateless.
+ * listing_priv.h - information_schema and SHOW as small Arrow tables, made from the directory that the
+ * request brings. Threads: stateless.
  */
 #include "sql/statement_priv.h"
 

@@ -73,8 +73,8 @@ static bool is_short_decimal(lk_bytes text)
     return digits > 0 && digits <= DOUBLE_DIGITS_MAX && scale <= DOUBLE_SCALE_MAX;
 }
 
-/* DuckDB compares a double with a decimal literal as doubles; with 15 digits both conversions round alike. A float
- * column may be compared as float or as double: only values that both hold exactly are taken. */
+/* DuckDB compares a double with a decimal literal as doubles; with 15 digits both conversions round alike.
+ * A float column may be compared as float or as double: only values that both hold exactly are taken. */
 static bool to_double(const lk_literal *literal, bool narrow, lk_value *out)
 {
     char text[TEXT_MAX];

@@ -1,8 +1,8 @@
 #ifndef LK_SQL_LITERAL_PRIV_H
 #define LK_SQL_LITERAL_PRIV_H
 /*
- * literal_priv.h - a literal of the text as a value of a column's type, where comparing the two means the same to
- * DuckDB whatever common type it picks. Threads: stateless.
+ * literal_priv.h - a literal of the text as a value of a column's type, where comparing the two means the
+ * same to DuckDB whatever common type it picks. Threads: stateless.
  */
 #include "sql/statement_priv.h"
 

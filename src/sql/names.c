@@ -1,7 +1,8 @@
 /*
  * names.c - what a table name means on one run's connection: "lake:N" is lake_scan(run := R, source := N,
- * reference := M); nothing else is anything. The arguments are named, because the optimiser merges scans with equal
- * positional ones, without looking at the filters that they have taken over. The rewritten text holds no other names; this refusal is the second lock on the same door.
+ * reference := M); nothing else is anything. The arguments are named, because the optimiser merges scans
+ * with equal positional ones, without looking at the filters that they have taken over. The rewritten text
+ * holds no other names; this refusal is the second lock on the same door.
  * Threads: the planning thread.
  */
 #include "sql/run_priv.h"

@@ -1,7 +1,8 @@
 /*
- * origin.c - where each output column comes from, as far as names alone can tell: a plain reference, through any
- * number of subqueries, CTEs and joins, to a column of a source. Names are resolved when the tables are known
- * (lk_origin_resolve); whatever is not understood has no origin, which costs a type name and never a value.
+ * origin.c - where each output column comes from, as far as names alone can tell: a plain reference,
+ * through any number of subqueries, CTEs and joins, to a column of a source. Names are resolved when the
+ * tables are known (lk_origin_resolve); whatever is not understood has no origin, which costs a type name
+ * and never a value.
  * Threads: stateless.
  */
 #include "sql/origin_priv.h"
@@ -243,7 +244,8 @@ static bool expand(resolver *r, const lk_origin_from *from, lk_origin_columns *o
     return true;
 }
 
-/* The one column a reference can mean; two candidates mean none (USING merges them, elsewhere it is an error). */
+/* The one column a reference can mean; two candidates mean none (USING merges them, elsewhere it is an
+ * error). */
 static lk_origin_column find(const lk_origin_columns *all, const lk_origin_item *item)
 {
     lk_origin_column found = {.nullable = true};

@@ -16,7 +16,8 @@ typedef struct lk_origin_columns {
     bool              merged;
 } lk_origin_columns;
 
-/* The output columns of select, left to right; false when their number cannot be told from names. In the arena. */
+/* The output columns of select, left to right; false when their number cannot be told from names. In the
+ * arena. */
 bool lk_origin_resolve(const lk_origin_select *select, const struct ArrowSchema *const *schemas,
     lk_arena *arena, lk_origin_columns *out);
 

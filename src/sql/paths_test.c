@@ -1,6 +1,7 @@
 /*
- * paths_test.c - invariant 4: a statement gives the same rows and the same schema on the straight path and in DuckDB.
- * The reference is DuckDB; the statements are random over a table with NaN, -0.0, infinities, nulls and odd texts.
+ * paths_test.c - invariant 4: a statement gives the same rows and the same schema on the straight path and
+ * in DuckDB. The reference is DuckDB; the statements are random over a table with NaN, -0.0, infinities,
+ * nulls and odd texts.
  */
 #include "base/rand.h"
 #include "sql/table_fixture.h"
@@ -195,7 +196,8 @@ static void compare(const char *text)
     lk_schema_release(&b);
 }
 
-/* The same statement over a subquery that no filter can be pushed through: DuckDB's own comparisons decide. */
+/* The same statement over a subquery that no filter can be pushed through: DuckDB's own comparisons
+ * decide. */
 static void compare_unpushed(const char *text)
 {
     static const char plain_from[] = " FROM ns.t";

@@ -101,7 +101,8 @@ static bool differs(const struct ArrowSchema *a, const struct ArrowSchema *b)
     return differ;
 }
 
-/* Gives one output column its table field: type, metadata, nullability; the name stays as the statement has it. */
+/* Gives one output column its table field: type, metadata, nullability; the name stays as the statement
+ * has it. */
 static lk_rc give_back(result *self, size_t i, const lk_origin_column *origin, lk_err *err)
 {
     struct ArrowSchema       *shown = self->base.schema.children[i];
@@ -232,7 +233,8 @@ static DUCKDB_V2_ERROR execute(
 }
 
 /* Plans the statement. DuckDB may start its first pipelines at once; an early close interrupts them. When the
- * optimiser wanted to copy a scan that had taken filters over, it plans again with the filters left to DuckDB. */
+ * optimiser wanted to copy a scan that had taken filters over, it plans again with the filters left to
+ * DuckDB. */
 static lk_rc plan(result *self, const char *engine_sql, lk_err *err)
 {
     duckdb_v2_error_info_handle    info = NULL;

@@ -1,14 +1,15 @@
 #ifndef LK_SQL_RUN_PRIV_H
 #define LK_SQL_RUN_PRIV_H
 /*
- * run_priv.h - one statement inside DuckDB: its connection, what its table names stand for, and the first failure
- * that one of our callbacks met (DuckDB only carries a text; the cause stays here).
+ * run_priv.h - one statement inside DuckDB: its connection, what its table names stand for, and the first
+ * failure that one of our callbacks met (DuckDB only carries a text; the cause stays here).
  *
  * Invariants:
  *   1. A run is registered before its connection sees any text, and leaves only when that connection is gone.
- *   2. The watcher interrupts a registered run whose cancel flag is set or whose deadline passed, again and again
- *      until it leaves.
- * Threads: sources do not change after registration; failure is under mutex; callbacks come from DuckDB's threads.
+ *   2. The watcher interrupts a registered run whose cancel flag is set or whose deadline passed, again
+ *      and again until it leaves.
+ * Threads: sources do not change after registration; failure is under mutex; callbacks come from DuckDB's
+ * threads.
  */
 #include "sql/duck_priv.h"
 #include "sql/statement_priv.h"
@@ -20,8 +21,8 @@ typedef struct lk_run_source {
     struct ArrowSchema carrier; /* lk_carrier_schema of the schema */
 } lk_run_source;
 
-/* One table reference of the plan. A copy of a scan is bound again under the same number, and would know nothing of
- * the filters that the first one has taken over. */
+/* One table reference of the plan. A copy of a scan is bound again under the same number, and would know
+ * nothing of the filters that the first one has taken over. */
 typedef struct lk_run_reference {
     bool filtered; /* some scan of it has taken filters over */
 } lk_run_reference;
@@ -77,8 +78,8 @@ typedef struct lk_scan_filters {
     size_t               wider_count, wider_room;
 } lk_scan_filters;
 
-/* Takes what the optimiser offers and we can apply; exact ones leave DuckDB unless it keeps them. Returns whether
- * any did. */
+/* Takes what the optimiser offers and we can apply; exact ones leave DuckDB unless it keeps them. Returns
+ * whether any did. */
 bool lk_scan_filters_offer(lk_scan_filters *filters, const struct ArrowSchema *schema, bool keeps,
     duckdb_v2_table_function_filter_pushdown_info_handle info);
 /* All of them in one tree, in the arena; NULL when there are none. */

@@ -1,5 +1,5 @@
-/* run_test.c - statements run by the engine: names, types that come back, listings, errors. Expected values follow
- * from the table's definition (row i has id i) or from SQL itself. */
+/* run_test.c - statements run by the engine: names, types that come back, listings, errors. Expected
+ * values follow from the table's definition (row i has id i) or from SQL itself. */
 #include "sql/table_fixture.h"
 
 #include <setjmp.h>

@@ -134,7 +134,8 @@ static uint64_t row_count(const lk_run_source *source)
                                     : source->snapshot->ops->row_count(source->snapshot);
 }
 
-/* Which run, source and reference a call names; NULL (and the error slot filled) when it must not be bound. */
+/* Which run, source and reference a call names; NULL (and the error slot filled) when it must not be
+ * bound. */
 static bound *new_bound(duckdb_v2_function_bind_info_handle info, duckdb_v2_error_info_handle slot)
 {
     void    *runs = NULL;

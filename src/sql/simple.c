@@ -5,9 +5,10 @@
  *   SELECT * | count(*) [AS name] | column [AS name], ...  FROM [lake.]ns.table
  *   [WHERE column op literal [AND column op literal]...] [LIMIT n] [;]
  *
- * with op one of = <> != < <= > >=, a literal an integer, a plain decimal or a string, a column optionally qualified by
- * the table's name, names bare (and no keyword of DuckDB's) or quoted. Anything else, comments included, is left to the
- * parser. What is accepted means exactly what the parser makes of it: simple_test.c compares the two.
+ * with op one of = <> != < <= > >=, a literal an integer, a plain decimal or a string, a column optionally
+ * qualified by the table's name, names bare (and no keyword of DuckDB's) or quoted. Anything else,
+ * comments included, is left to the parser. What is accepted means exactly what the parser makes of it:
+ * simple_test.c compares the two.
  * Threads: stateless.
  */
 #include "sql/simple_priv.h"
@@ -19,7 +20,8 @@
 
 enum { ITEMS_MAX = 256, CONDITIONS_MAX = 32 };
 
-/* Words that DuckDB's grammar keeps for itself somewhere (its keyword categories but `unreserved`). Ascending. */
+/* Words that DuckDB's grammar keeps for itself somewhere (its keyword categories but `unreserved`).
+ * Ascending. */
 static const char *const keywords[] = {"all", "analyse", "analyze", "and", "anti", "any", "array", "as",
     "asc", "asof", "asymmetric", "at", "authorization", "between", "bigint", "binary", "bit", "boolean",
     "both", "by", "case", "cast", "char", "character", "check", "coalesce", "collate", "collation", "column",

@@ -1,6 +1,7 @@
 /*
- * simple_test.c - what the short reader accepts, it reads as DuckDB's parser does. The reference is the statement
- * that the parser and the gate make of the same text; texts are random, and every keyword is tried in every place.
+ * simple_test.c - what the short reader accepts, it reads as DuckDB's parser does. The reference is the
+ * statement that the parser and the gate make of the same text; texts are random, and every keyword is
+ * tried in every place.
  */
 #include "base/rand.h"
 #include "sql/parse_priv.h"

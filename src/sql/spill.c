@@ -1,6 +1,7 @@
 /*
- * spill.c - see spill_priv.h. The owner holds an flock on its marker for as long as it lives; the kernel drops it
- * with the process, however that ends, so a lock that can be taken is the proof that the owner is gone.
+ * spill.c - see spill_priv.h. The owner holds an flock on its marker for as long as it lives; the kernel
+ * drops it with the process, however that ends, so a lock that can be taken is the proof that the owner is
+ * gone.
  */
 #include "sql/spill_priv.h"
 

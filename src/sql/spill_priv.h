@@ -1,8 +1,9 @@
 #ifndef LK_SQL_SPILL_PRIV_H
 #define LK_SQL_SPILL_PRIV_H
 /*
- * spill_priv.h - our private spill directory: <parent>/lake-spill-XXXXXX, mode 0700, with a marker file whose lock
- * its owner holds. A directory whose owner is dead is removed at start; anything else in parent is left alone.
+ * spill_priv.h - our private spill directory: <parent>/lake-spill-XXXXXX, mode 0700, with a marker file
+ * whose lock its owner holds. A directory whose owner is dead is removed at start; anything else in parent
+ * is left alone.
  * Threads: confined to open and close.
  */
 #include "base/bytes.h"

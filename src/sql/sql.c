@@ -1,8 +1,9 @@
 /*
  * sql.c - the engine as its callers see it: started late, shared by all; chooses the path of each statement.
  *
- * States of the engine: IDLE -> STARTING -> READY; back to IDLE when the start failed (the next caller tries again), and
- * to STARTING when an internal error may have made it useless: then it is asked, and replaced if it does not answer.
+ * States of the engine: IDLE -> STARTING -> READY; back to IDLE when the start failed (the next caller
+ * tries again), and to STARTING when an internal error may have made it useless: then it is asked, and
+ * replaced if it does not answer.
  * Threads: shared; state and instance are under mutex.
  */
 #include "sql/sql.h"
@@ -77,8 +78,8 @@ static lk_rc start(lk_sql *sql, lk_instance **out, lk_err *err)
     return lk_instance_open(out, &options, err);
 }
 
-/* Waits until nobody else starts. Returns a reference to the instance if it is good; else this thread is the one that
- * starts (state STARTING) and *suspect is what must be looked at first, if anything. */
+/* Waits until nobody else starts. Returns a reference to the instance if it is good; else this thread is
+ * the one that starts (state STARTING) and *suspect is what must be looked at first, if anything. */
 static lk_instance *take_or_claim(lk_sql *sql, lk_instance **suspect)
 {
     lk_instance *taken = NULL;
@@ -97,7 +98,8 @@ static lk_instance *take_or_claim(lk_sql *sql, lk_instance **suspect)
     return taken;
 }
 
-/* A reference to an instance that works; starts the first one, and a new one when the present one is beyond use. */
+/* A reference to an instance that works; starts the first one, and a new one when the present one is
+ * beyond use. */
 static lk_rc acquire(lk_sql *sql, lk_instance **out, lk_err *err)
 {
     lk_instance *suspect = NULL;

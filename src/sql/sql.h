@@ -10,9 +10,10 @@
  *   lk_sql_run     the result, as a stream of batches (DoGet)
  *
  * Invariants:
- *   1. Nothing but the snapshots handed in can be read: no file, no setting, no other table, no engine catalog.
- *   2. No statement changes anything: only SELECT (VALUES, FROM-first, SHOW, DESCRIBE) and EXPLAIN [ANALYZE] of
- *      one pass the gate; functions pass by an allow-list, an unknown one is refused.
+ *   1. Nothing but the snapshots handed in can be read: no file, no setting, no other table, no engine
+ *      catalog.
+ *   2. No statement changes anything: only SELECT (VALUES, FROM-first, SHOW, DESCRIBE) and EXPLAIN
+ *      [ANALYZE] of one pass the gate; functions pass by an allow-list, an unknown one is refused.
  *   3. A statement that is one table, plain columns, exact filters and LIMIT never enters the SQL engine: the
  *      snapshot's own batches go through, every Arrow type unchanged (the straight path).
  *   4. The same text gives the same result on both paths.
@@ -43,7 +44,8 @@ typedef struct lk_sql_options {
  * lk_sql_warm or the first statement that needs it. LK_E_IO, LK_E_INVALID_CONFIG. */
 LK_MUST_CHECK lk_rc lk_sql_open(lk_sql **out, const lk_sql_options *options, lk_err *err);
 
-/* Starts the engine now (tens of milliseconds), for a background thread after a server is ready. Idempotent. */
+/* Starts the engine now (tens of milliseconds), for a background thread after a server is ready.
+ * Idempotent. */
 LK_MUST_CHECK lk_rc lk_sql_warm(lk_sql *sql, lk_err *err);
 
 /* Every result must be closed before. Removes the spill directory. Accepts NULL. */
@@ -65,7 +67,8 @@ typedef struct lk_sql_table { /* borrowed from the statement */
  * Parses and gates one statement; results are cached by text. Reads no table and no catalog.
  * LK_E_SQL_TOO_LARGE; LK_E_INVALID_SQL (syntax, several statements, too deep, identifier too long);
  * LK_E_DML, LK_E_DDL, LK_E_STATEMENT (kinds that are not SELECT or EXPLAIN); LK_E_DENIED (bare names, other
- * catalogs); LK_E_TOO_MANY_TABLES; LK_E_PLANNING (a function or construct that is not allowed, in the detail).
+ * catalogs); LK_E_TOO_MANY_TABLES; LK_E_PLANNING (a function or construct that is not allowed, in the
+ * detail).
  */
 LK_MUST_CHECK lk_rc lk_sql_parse(lk_sql *sql, lk_bytes text, lk_sql_statement **out, lk_err *err);
 

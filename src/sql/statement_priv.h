@@ -1,10 +1,11 @@
 #ifndef LK_SQL_STATEMENT_PRIV_H
 #define LK_SQL_STATEMENT_PRIV_H
 /*
- * statement_priv.h - what the gate made of a text: sources, the straight shape, the origin of output columns, and
- * the tree in which every table is called "lake:N", N an index into sources.
+ * statement_priv.h - what the gate made of a text: sources, the straight shape, the origin of output
+ * columns, and the tree in which every table is called "lake:N", N an index into sources.
  *
- * Everything lies in the statement's arena and never changes, but engine_sql and parsed, which are filled once.
+ * Everything lies in the statement's arena and never changes, but engine_sql and parsed, which are filled
+ * once.
  * Threads: shared.
  */
 #include "sql/sql.h"

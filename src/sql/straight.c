@@ -1,9 +1,10 @@
 /*
- * straight.c - a statement that is one table, plain columns, exact filters and LIMIT: the snapshot's own batches,
- * every Arrow type unchanged. count(*) is here too: a number the snapshot knows, or rows that are only counted.
+ * straight.c - a statement that is one table, plain columns, exact filters and LIMIT: the snapshot's own
+ * batches, every Arrow type unchanged. count(*) is here too: a number the snapshot knows, or rows that are
+ * only counted.
  *
- * It fits only where DuckDB would give the same rows: names resolve to one column each, no column twice, every
- * literal means the same in the column's type. Threads: a result is confined to its reader.
+ * It fits only where DuckDB would give the same rows: names resolve to one column each, no column twice,
+ * every literal means the same in the column's type. Threads: a result is confined to its reader.
  */
 #include "sql/straight_priv.h"
 

@@ -1,6 +1,7 @@
 #ifndef LK_SQL_STRAIGHT_PRIV_H
 #define LK_SQL_STRAIGHT_PRIV_H
-/* straight_priv.h - the path around the SQL engine; see straight.c. Threads: a plan is confined to its request. */
+/* straight_priv.h - the path around the SQL engine; see straight.c. Threads: a plan is confined to its
+ * request. */
 #include "sql/statement_priv.h"
 
 typedef struct lk_straight {

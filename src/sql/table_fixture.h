@@ -33,10 +33,11 @@ table_counters *table_counters_of(lk_table_snapshot *table);
 
 /*
  * The standard test table, row_count rows in batches of batch_rows, from a seed:
- *   id int64 not null (0, 1, ...); i32 int32; u8 uint8; u64 uint64; x float64 (NaN, -0.0, infinities); f float32;
- *   h float16; s utf8 (few values, empty, multibyte); ls large_utf8; bin binary; fsb fixed_size_binary(4); b bool;
- *   d date32; ts timestamp[us]; tz timestamp[ms,Europe/Berlin]; dur duration[ms]; dec decimal128(10,2);
- *   t32 time32[s]; big decimal256(50,0); Mixed int64 (a name with a capital letter)
+ *   id int64 not null (0, 1, ...); i32 int32; u8 uint8; u64 uint64; x float64 (NaN, -0.0, infinities); f
+ *   float32; h float16; s utf8 (few values, empty, multibyte); ls large_utf8; bin binary; fsb
+ *   fixed_size_binary(4); b bool; d date32; ts timestamp[us]; tz timestamp[ms,Europe/Berlin]; dur
+ *   duration[ms]; dec decimal128(10,2); t32 time32[s]; big decimal256(50,0); Mixed int64 (a name with a
+ *   capital letter)
  * Every column but id holds nulls.
  */
 lk_table_snapshot *table_standard(size_t row_count, size_t batch_rows, uint64_t seed);
@@ -45,8 +46,8 @@ lk_table_snapshot *table_standard(size_t row_count, size_t batch_rows, uint64_t 
 lk_table_snapshot *table_plain(size_t row_count, size_t batch_rows);
 
 /* -- statements ------------------------------------------------------------------------------------ */
-/* Parses and runs text with these tables in the order of lk_sql_statement_tables; the whole result in one array
- * (released when there are no rows) and its schema. */
+/* Parses and runs text with these tables in the order of lk_sql_statement_tables; the whole result in one
+ * array (released when there are no rows) and its schema. */
 lk_rc fixture_query(const sql_fixture *f, const char *text, lk_table_snapshot *const *tables,
     bool engine_only, struct ArrowSchema *schema, struct ArrowArray *rows, lk_err *err);
 

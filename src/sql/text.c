@@ -147,8 +147,8 @@ static lk_rc refuse(lk_err *err, const char *why)
     return rc;
 }
 
-/* Where `AT ( REVISION` stands: 0 nothing, 1 AT, 2 (. Overwrites REVISION by VERSION, which the parser knows; the
- * text after => tells the two apart again (a number or a string). */
+/* Where `AT ( REVISION` stands: 0 nothing, 1 AT, 2 (. Overwrites REVISION by VERSION, which the parser
+ * knows; the text after => tells the two apart again (a number or a string). */
 static int follow_revision(int state, const scanner *s, lk_bytes text, char *copy)
 {
     if (state == 2 && is_word(s, "revision")) {

@@ -3,8 +3,8 @@
 /*
  * text.h - the one look at a text before DuckDB's parser sees it: bounds, EXPLAIN, AT (REVISION => ...).
  *
- * It splits the text into tokens as SQL does (comments, '..', E'..', "..", $tag$..$tag$), decides nothing about
- * meaning, and can be wrong about a token without harm: what may run is decided on DuckDB's own tree.
+ * It splits the text into tokens as SQL does (comments, '..', E'..', "..", $tag$..$tag$), decides nothing
+ * about meaning, and can be wrong about a token without harm: what may run is decided on DuckDB's own tree.
  * Threads: stateless.
  */
 #include "base/arena.h"

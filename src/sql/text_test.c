@@ -1,4 +1,5 @@
-/* text_test.c - the look at a text before the parser: EXPLAIN, REVISION, bounds; comments and strings are not code. */
+/* text_test.c - the look at a text before the parser: EXPLAIN, REVISION, bounds; comments and strings are
+ * not code. */
 #include "sql/text.h"
 
 #include <setjmp.h>
