@@ -89,7 +89,7 @@ LK_MUST_CHECK lk_rc           lk_dataset_morsel_scan(
               lk_dataset *dataset, const lk_scan_options *options, lk_morsel_scan **out, lk_err *err);
 size_t lk_morsel_scan_count(const lk_morsel_scan *scan); /* upper bound after pruning */
 /* Decodes the next morsel on the calling thread. *done when none is left. A morsel whose rows were all
- * filtered out comes as a batch of length 0. Threads: shared. */
+ * filtered out comes as a batch of length 0, without columns. Threads: shared. */
 LK_MUST_CHECK lk_rc lk_morsel_scan_next(
     lk_morsel_scan *scan, struct ArrowArray *out, size_t *morsel_number, bool *done, lk_err *err);
 const struct ArrowSchema *lk_morsel_scan_schema(const lk_morsel_scan *scan);

@@ -3,7 +3,7 @@
  *
  * A slot a morsel, in a ring over [head, head + WINDOW_MAX):
  *
- *   EMPTY --claim--> RUNNING --done--> READY --taken--> EMPTY (for a later morsel)
+ *   EMPTY --claim--> RUNNING --done--> READY --taken, or no row in it--> EMPTY (for a later morsel)
  *     ^                 |
  *     +-- no memory ----+      (not the head: it waits until batches before it are gone)
  *
@@ -11,7 +11,8 @@
  *   1. Whoever asks for the head and finds it EMPTY decodes it itself: a scan makes progress without the pool.
  *   2. At most `window` morsels are ahead of the reader; the window grows as the reader goes on, so a reader
  *      that stops early has caused little work.
- *   3. close waits for morsels that are being decoded, not for workers that the pool has yet to start: those
+ *   3. The reader is woken for rows, an error or the end only: whoever finishes a head without rows passes it by.
+ *   4. close waits for morsels that are being decoded, not for workers that the pool has yet to start: those
  *      find the scan stopped, and the last one frees it.
  * Threads: the stream is confined to its reader; workers share it under the mutex (rank SCAN), which is never
  * held while decoding.
@@ -68,6 +69,28 @@ static size_t claim(scan *self)
     return SIZE_MAX;
 }
 
+/* Under the mutex: empties the head's slot and goes to the next morsel. */
+static void pass_head(scan *self)
+{
+    self->slots[self->head % WINDOW_MAX] = (slot){0};
+    self->head++;
+    self->window = self->window * 2 < self->window_max ? self->window * 2 : self->window_max;
+}
+
+/* Under the mutex: passes by morsels without rows, then wakes whom the new state concerns. */
+static void publish(scan *self)
+{
+    slot *head = &self->slots[self->head % WINDOW_MAX];
+    while (head->state == SLOT_READY && head->batch.length == 0) {
+        lk_array_release(&head->batch);
+        pass_head(self);
+        head = &self->slots[self->head % WINDOW_MAX];
+    }
+    if (head->state != SLOT_RUNNING || self->stopped) {
+        lk_cond_broadcast(&self->changed);
+    }
+}
+
 /* Decodes a claimed morsel and fills its slot; false: it was put back for want of memory. */
 static bool run(scan *self, size_t morsel)
 {
@@ -86,41 +109,12 @@ static bool run(scan *self, size_t morsel)
         mine->state = SLOT_FAILED;
         mine->err = err;
     }
-    lk_cond_broadcast(&self->changed);
+    publish(self);
     lk_mutex_unlock(&self->mutex);
     return !back;
 }
 
-/* A worker goes; true when it was the last of a closed scan. */
-static bool leave(scan *self)
-{
-    self->workers--;
-    return self->closed && self->workers == 0;
-}
-
-static void work(void *context)
-{
-    scan *self = context;
-    bool  more = true, last = false;
-    while (more) {
-        lk_mutex_lock(&self->mutex);
-        size_t morsel = claim(self);
-        last = morsel == SIZE_MAX && leave(self);
-        lk_mutex_unlock(&self->mutex);
-        if (morsel == SIZE_MAX) {
-            break;
-        }
-        more = run(self, morsel);
-    }
-    if (!more) {
-        lk_mutex_lock(&self->mutex);
-        last = leave(self);
-        lk_mutex_unlock(&self->mutex);
-    }
-    if (last) {
-        free_scan(self);
-    }
-}
+static void work(void *context);
 
 /* How many more workers have something to do. */
 static size_t wanted_workers(scan *self)
@@ -152,28 +146,68 @@ static void hire(scan *self)
     }
 }
 
-/* Takes the head's result; the slot is EMPTY again. */
+/* A worker goes; true when it was the last of a closed scan. */
+static bool leave(scan *self)
+{
+    self->workers--;
+    return self->closed && self->workers == 0;
+}
+
+static void work(void *context)
+{
+    scan *self = context;
+    bool  more = true, last = false;
+    while (more) {
+        lk_mutex_lock(&self->mutex);
+        size_t morsel = claim(self);
+        last = morsel == SIZE_MAX && leave(self);
+        lk_mutex_unlock(&self->mutex);
+        if (morsel == SIZE_MAX) {
+            break;
+        }
+        more = run(self, morsel);
+        hire(self); /* the window may have grown past this worker */
+    }
+    if (!more) {
+        lk_mutex_lock(&self->mutex);
+        last = leave(self);
+        lk_mutex_unlock(&self->mutex);
+    }
+    if (last) {
+        free_scan(self);
+    }
+}
+
+/* Under the mutex: waits for the head's result, or makes it; NULL: no morsel is left. */
+static slot *await_head(scan *self)
+{
+    while (self->head < lk_morsel_scan_count(self->morsels)) {
+        size_t morsel = self->head;
+        slot  *head = &self->slots[morsel % WINDOW_MAX];
+        if (head->state == SLOT_RUNNING) {
+            lk_cond_wait(&self->changed, &self->mutex);
+        } else if (head->state == SLOT_EMPTY) {
+            head->state = SLOT_RUNNING;
+            lk_mutex_unlock(&self->mutex);
+            (void)run(self, morsel);
+            lk_mutex_lock(&self->mutex);
+        } else {
+            return head;
+        }
+    }
+    return NULL;
+}
+
+/* Takes the next result that has rows; the slot is EMPTY again. At the end *out stays released. */
 static lk_rc take_head(scan *self, struct ArrowArray *out, lk_err *err)
 {
     lk_rc rc = LK_OK;
     lk_mutex_lock(&self->mutex);
-    slot *head = &self->slots[self->head % WINDOW_MAX];
-    while (head->state == SLOT_RUNNING) {
-        lk_cond_wait(&self->changed, &self->mutex);
-    }
-    bool mine = head->state == SLOT_EMPTY;
-    if (mine) {
-        head->state = SLOT_RUNNING;
-        lk_mutex_unlock(&self->mutex);
-        (void)run(self, self->head);
-        lk_mutex_lock(&self->mutex);
-    }
-    if (head->state == SLOT_READY) {
+    slot *head = await_head(self);
+    if (head != NULL && head->state == SLOT_READY) {
         *out = head->batch;
-        *head = (slot){0};
-        self->head++;
-        self->window = self->window * 2 < self->window_max ? self->window * 2 : self->window_max;
-    } else {
+        pass_head(self);
+    } else if (head != NULL) {
         LK_ASSERT(head->state == SLOT_FAILED);
         *err = head->err;
         rc = head->err.rc;
@@ -187,20 +221,16 @@ static lk_rc next_batch(lk_batches *base, struct ArrowArray *out, lk_err *err)
 {
     scan *self = (scan *)base;
     *out = (struct ArrowArray){0};
-    while (self->left > 0 && self->head < lk_morsel_scan_count(self->morsels)) {
-        hire(self);
-        lk_rc rc = take_head(self, out, err);
-        if (rc != LK_OK) {
-            return rc;
-        }
-        if (out->length > 0) {
-            lk_batch_truncate(out, self->left < (uint64_t)out->length ? (int64_t)self->left : out->length);
-            self->left -= (uint64_t)out->length;
-            return LK_OK;
-        }
-        lk_array_release(out);
+    if (self->left == 0) {
+        return LK_OK;
     }
-    return LK_OK;
+    hire(self);
+    lk_rc rc = take_head(self, out, err);
+    if (rc == LK_OK && out->release != NULL) {
+        lk_batch_truncate(out, self->left < (uint64_t)out->length ? (int64_t)self->left : out->length);
+        self->left -= (uint64_t)out->length;
+    }
+    return rc;
 }
 
 static bool running(const scan *self)

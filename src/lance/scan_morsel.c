@@ -261,8 +261,10 @@ lk_rc lk_morsel_run(lk_morsel_scan *scan, size_t index, struct ArrowArray *out, 
     if (rc == LK_OK) {
         rc = select_rows(&self, err);
     }
-    if (rc == LK_OK) {
+    if (rc == LK_OK && self.kept > 0) {
         rc = output(&self, &batch, err);
+    } else if (rc == LK_OK) {
+        lk_column_node(&batch, 0, 0, &(lk_buffer){0}, 1, 0);
     }
     if (rc == LK_OK && scan->predicate == NULL) {
         (void)atomic_fetch_add_explicit(

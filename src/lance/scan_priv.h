@@ -38,7 +38,7 @@ struct lk_morsel_scan {
     _Atomic uint64_t    rows_decoded;
 };
 
-/* Decodes morsel `index`. *out: a batch, maybe of length 0. */
+/* Decodes morsel `index`. *out: a batch; one of length 0 has no columns. */
 LK_MUST_CHECK lk_rc lk_morsel_run(lk_morsel_scan *scan, size_t index, struct ArrowArray *out, lk_err *err);
 
 /* Leaves the first `rows` rows of a batch. */
