@@ -25,9 +25,9 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 #define M(name) TWICE(flight_##name, lk_flight_##name)
 LK_FLIGHT_MESSAGES(M)
 #undef M
-TWICE(sql_command, lk_flight_sql_command)
-TWICE(sql_update_result, lk_flight_sql_update_result)
-TWICE(sql_bind_result, lk_flight_sql_bind_result)
+TWICE(flight_sql_command, lk_flight_sql_command)
+TWICE(flight_sql_update_result, lk_flight_sql_update_result)
+TWICE(flight_sql_bind_result, lk_flight_sql_bind_result)
 
 /* FlightData, cut into slices of 7: every span lies inside. */
 static void find(lk_bytes bytes, lk_arena *arena)
@@ -51,9 +51,9 @@ static void (*const targets[])(lk_bytes bytes, lk_arena *arena) = {
 #define M(name) twice_flight_##name,
     LK_FLIGHT_MESSAGES(M)
 #undef M
-        twice_sql_command,
-    twice_sql_update_result,
-    twice_sql_bind_result,
+        twice_flight_sql_command,
+    twice_flight_sql_update_result,
+    twice_flight_sql_bind_result,
     find,
 };
 
