@@ -1,4 +1,5 @@
 /* cmd_lance_change.c - `lake lance tag|restore|...`: changes of a Lance dataset in place, without a server. */
+#include "arrow/schema.h"
 #include "base/json.h"
 #include "cli/cli.h"
 #include "cli/lance_env.h"
@@ -10,7 +11,17 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-enum { TAG_LIST, TAG_CREATE, TAG_MOVE, TAG_DELETE, RESTORE, DELETE };
+enum {
+    TAG_LIST,
+    TAG_CREATE,
+    TAG_MOVE,
+    TAG_DELETE,
+    RESTORE,
+    DELETE,
+    COLUMNS_ADD,
+    COLUMNS_DROP,
+    COLUMNS_RENAME
+};
 
 /* A command's options, parsed against the row of this file's table. */
 static bool parse(lk_cli *cli, int row, const lk_arg *args, size_t count, int argc, char **argv, int *code)
@@ -252,6 +263,115 @@ static int delete_rows(lk_cli *cli, int argc, char **argv)
     return end(rc, &lance, &err);
 }
 
+/* -- columns -------------------------------------------------------------------------------------------- */
+
+/* The end of a command that made `next` (NULL when it failed) of the opened dataset. */
+static int end_columns(
+    lk_rc rc, bool json, const char *what, lk_cli_lance *lance, lk_dataset *next, const lk_err *err)
+{
+    if (rc == LK_OK) {
+        report_version(json, what, next);
+    }
+    lk_dataset_unref(next);
+    return end(rc, lance, err);
+}
+
+static lk_rc parse_columns(const lk_arg_texts *texts, struct ArrowSchema *out, lk_err *err)
+{
+    lk_rc rc = LK_OK;
+    lk_schema_start(out, texts->count);
+    for (size_t i = 0; i < texts->count && rc == LK_OK; i++) {
+        rc = lk_column_parse(lk_bytes_of(texts->items[i]), out->children[i], err);
+        if (rc == LK_OK) { /* there is no value yet, whatever was said */
+            out->children[i]->flags |= ARROW_FLAG_NULLABLE;
+        }
+    }
+    return rc;
+}
+
+static int columns_add(lk_cli *cli, int argc, char **argv)
+{
+    const char        *uri = NULL;
+    bool               json = false;
+    lk_arg_texts       columns = {0};
+    struct ArrowSchema schema = {0};
+    lk_cli_lance       lance = {0};
+    lk_dataset        *next = NULL;
+    lk_err             err = {0};
+    int                code = 0;
+    const lk_arg       args[] = {
+              {"URI", LK_ARG_OPERAND, &uri, NULL, "directory of the dataset", false},
+              {"--column", LK_ARG_TEXTS, &columns, "NAME:TYPE", "a column to add; may be repeated", true},
+              {"--json", LK_ARG_FLAG, &json, NULL, "one JSON object", false},
+    };
+    if (!parse(cli, COLUMNS_ADD, args, sizeof args / sizeof args[0], argc, argv, &code)) {
+        return code;
+    }
+    lk_rc rc = lk_cli_lance_open(&lance, uri, 0, &err);
+    if (rc == LK_OK) {
+        rc = parse_columns(&columns, &schema, &err);
+    }
+    if (rc == LK_OK) {
+        rc = lk_dataset_add_columns(lance.dataset, lk_direct_committer(), &schema, NULL, &next, &err);
+    }
+    lk_schema_release(&schema);
+    return end_columns(rc, json, "added", &lance, next, &err);
+}
+
+static int columns_drop(lk_cli *cli, int argc, char **argv)
+{
+    const char  *uri = NULL;
+    bool         json = false;
+    lk_arg_texts columns = {0};
+    lk_cli_lance lance = {0};
+    lk_dataset  *next = NULL;
+    lk_err       err = {0};
+    int          code = 0;
+    const lk_arg args[] = {
+        {"URI", LK_ARG_OPERAND, &uri, NULL, "directory of the dataset", false},
+        {"--column", LK_ARG_TEXTS, &columns, "NAME", "a column, or STRUCT.FIELD; may be repeated", true},
+        {"--json", LK_ARG_FLAG, &json, NULL, "one JSON object", false},
+    };
+    if (!parse(cli, COLUMNS_DROP, args, sizeof args / sizeof args[0], argc, argv, &code)) {
+        return code;
+    }
+    lk_bytes *paths = lk_arena_take(&cli->arena, (columns.count + 1) * sizeof *paths);
+    for (size_t i = 0; i < columns.count; i++) {
+        paths[i] = lk_bytes_of(columns.items[i]);
+    }
+    lk_rc rc = lk_cli_lance_open(&lance, uri, 0, &err);
+    if (rc == LK_OK) {
+        rc = lk_dataset_drop_columns(
+            lance.dataset, lk_direct_committer(), paths, columns.count, NULL, &next, &err);
+    }
+    return end_columns(rc, json, "dropped", &lance, next, &err);
+}
+
+static int columns_rename(lk_cli *cli, int argc, char **argv)
+{
+    const char  *uri = NULL, *from = NULL, *to = NULL;
+    bool         json = false;
+    lk_cli_lance lance = {0};
+    lk_dataset  *next = NULL;
+    lk_err       err = {0};
+    int          code = 0;
+    const lk_arg args[] = {
+        {"URI", LK_ARG_OPERAND, &uri, NULL, "directory of the dataset", false},
+        {"--column", LK_ARG_TEXT, &from, "NAME", "the column, or STRUCT.FIELD", true},
+        {"--to", LK_ARG_TEXT, &to, "NAME", "its new name, without the struct's", true},
+        {"--json", LK_ARG_FLAG, &json, NULL, "one JSON object", false},
+    };
+    if (!parse(cli, COLUMNS_RENAME, args, sizeof args / sizeof args[0], argc, argv, &code)) {
+        return code;
+    }
+    lk_rc rc = lk_cli_lance_open(&lance, uri, 0, &err);
+    if (rc == LK_OK) {
+        rc = lk_dataset_rename_column(
+            lance.dataset, lk_direct_committer(), lk_bytes_of(from), lk_bytes_of(to), NULL, &next, &err);
+    }
+    return end_columns(rc, json, "renamed", &lance, next, &err);
+}
+
 const lk_cli_command lk_cli_lance_change_commands[] = {
     [TAG_LIST] = {{"lance tag list", "list a Lance dataset's tags", NULL}, tag_list},
     [TAG_CREATE] = {{"lance tag create", "give a version a name, which keeps it from cleanup",
@@ -269,5 +389,17 @@ const lk_cli_command lk_cli_lance_change_commands[] = {
              "The condition is what may stand after WHERE. The rows stay in the older versions until a "
              "cleanup.\nExample:\n  lake lance delete ./arm.lance --where \"t < 1000 AND q IS NULL\""},
             delete_rows},
+    [COLUMNS_ADD] = {{"lance columns add", "add columns to a Lance dataset, null in every row there is",
+                         "Example:\n  lake lance columns add ./arm.lance --column gripper:float32 --column "
+                         "note:utf8"},
+        columns_add},
+    [COLUMNS_DROP] =
+        {{"lance columns drop", "drop columns of a Lance dataset",
+             "Older versions keep them; their bytes go with a cleanup once no version needs the "
+             "file.\nExample:\n  lake lance columns drop ./arm.lance --column note --column pose.w"},
+            columns_drop},
+    [COLUMNS_RENAME] = {{"lance columns rename", "rename a column of a Lance dataset",
+                            "Example:\n  lake lance columns rename ./arm.lance --column q --to joints"},
+        columns_rename},
     {{NULL, NULL, NULL}, NULL},
 };

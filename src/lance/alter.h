@@ -17,6 +17,22 @@
 LK_MUST_CHECK lk_rc lk_dataset_restore(lk_dataset *base, lk_committer *committer, uint64_t version,
     const lk_write_options *options, lk_dataset **out, lk_err *err);
 
+/* -- columns: only the manifest changes ---------------------------------------------------------------------- */
+
+/*
+ * A path is a top-level column's name, or names of struct fields joined by dots. LK_E_NOT_FOUND when there is none;
+ * LK_E_INVALID_REQUEST for a name that is empty, has a dot, is taken or reserved, and for a drop that leaves no
+ * column or no field of a struct. An index of a dropped column goes with it.
+ */
+LK_MUST_CHECK lk_rc lk_dataset_drop_columns(lk_dataset *base, lk_committer *committer, const lk_bytes *paths,
+    size_t count, const lk_write_options *options, lk_dataset **out, lk_err *err);
+LK_MUST_CHECK lk_rc lk_dataset_rename_column(lk_dataset *base, lk_committer *committer, lk_bytes path,
+    lk_bytes name, const lk_write_options *options, lk_dataset **out, lk_err *err);
+/* Adds the children of this struct schema as columns that are null in every row there is. LK_E_INVALID_SCHEMA for one
+ * that is not nullable or that Lance cannot hold. */
+LK_MUST_CHECK lk_rc lk_dataset_add_columns(lk_dataset *base, lk_committer *committer,
+    const struct ArrowSchema *columns, const lk_write_options *options, lk_dataset **out, lk_err *err);
+
 /* -- delete ---------------------------------------------------------------------------------------------- */
 typedef struct lk_delete_report {
     uint64_t rows, fragments_changed, fragments_removed;

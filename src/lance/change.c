@@ -189,18 +189,23 @@ static lk_rc start_plan(
 
 /* -- committing ---------------------------------------------------------------------------------------- */
 
+/* The object is read before it is published: what we could not read is not committed. */
 static lk_rc commit_object(lk_change *change, lk_bytes key, uint64_t version, const lk_buf *object,
     lk_manifest **committed, lk_err *err)
 {
-    bool  won = false;
-    lk_rc rc = change->committer->commit(
-        change->committer, change->env->store, version, key, lk_buf_view(object), &won, err);
+    bool         won = false;
+    lk_manifest *manifest = NULL;
+    lk_rc        rc = lk_manifest_parse(lk_buf_view(object), key, &manifest, err);
+    if (rc == LK_OK) {
+        rc = change->committer->commit(
+            change->committer, change->env->store, version, key, lk_buf_view(object), &won, err);
+    }
     if (rc != LK_OK || !won) {
+        lk_manifest_close(manifest);
         return rc;
     }
-    rc = lk_manifest_parse(lk_buf_view(object), key, committed, err);
-    err->maybe_applied = rc != LK_OK; /* it is committed, whatever we make of it */
-    return rc;
+    *committed = manifest;
+    return LK_OK;
 }
 
 /* One try on top of tip; *committed stays NULL when somebody else has that version. */

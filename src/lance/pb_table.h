@@ -100,6 +100,9 @@ void lk_pb_append_encode(const lk_fragment *fragments, size_t count, lk_buf *out
 void lk_pb_overwrite_encode(
     const lk_fragment *fragments, size_t count, const lk_lance_schema *schema, lk_buf *out);
 
+/* The Field messages of these records (pre-order), in the arena. */
+const lk_bytes *lk_pb_fields_encode(const lk_field_record *records, size_t count, lk_arena *arena);
+
 /* One DataFragment message: id, files and rows. */
 void lk_pb_fragment_encode(const lk_fragment *fragment, lk_buf *out);
 /* fragment->raw with this deletion file instead of the one it had. LK_E_CORRUPT_FILE. */

@@ -330,6 +330,19 @@ void lk_pb_overwrite_encode(
     lk_arena_close(&arena);
 }
 
+const lk_bytes *lk_pb_fields_encode(const lk_field_record *records, size_t count, lk_arena *arena)
+{
+    lk_bytes       *out = lk_arena_take(arena, (count + 1) * sizeof *out);
+    Lk__Pb__Field **fields = encode_fields(arena, records, count);
+    for (size_t i = 0; i < count; i++) {
+        lk_buf message = {0};
+        pack(&fields[i]->base, &message);
+        out[i] = lk_arena_copy(arena, lk_buf_view(&message));
+        lk_buf_deinit(&message);
+    }
+    return out;
+}
+
 /* -- fragments --------------------------------------------------------------------------------------- */
 
 void lk_pb_fragment_encode(const lk_fragment *fragment, lk_buf *out)

@@ -3,7 +3,7 @@
  */
 #include "lance/wire.h"
 
-static bool take_varint(lk_bytes *rest, uint64_t *value)
+bool lk_wire_take_varint(lk_bytes *rest, uint64_t *value)
 {
     *value = 0;
     for (unsigned shift = 0; shift < 64 && rest->size > 0; shift += 7) {
@@ -22,21 +22,21 @@ bool lk_wire_next(lk_bytes *rest, lk_wire_field *out)
 {
     const char *start = rest->data;
     uint64_t    tag = 0, length = 0;
-    if (!take_varint(rest, &tag) || tag > UINT32_MAX) {
+    if (!lk_wire_take_varint(rest, &tag) || tag > UINT32_MAX) {
         return false;
     }
+    out->varint = 0;
     switch (tag & 7) {
     case 0:
-        if (!take_varint(rest, &length)) {
+        if (!lk_wire_take_varint(rest, &out->varint)) {
             return false;
         }
-        length = 0;
         break;
     case 1:
         length = 8;
         break;
     case 2:
-        if (!take_varint(rest, &length)) {
+        if (!lk_wire_take_varint(rest, &length)) {
             return false;
         }
         break;

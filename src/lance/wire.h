@@ -8,12 +8,16 @@
 
 typedef struct lk_wire_field {
     uint32_t number;
-    lk_bytes whole; /* tag included */
-    lk_bytes value; /* of a length-delimited or fixed-width field; empty for a varint */
+    lk_bytes whole;  /* tag included */
+    lk_bytes value;  /* of a length-delimited or fixed-width field; empty for a varint */
+    uint64_t varint; /* of a varint, else 0 */
 } lk_wire_field;
 
 /* Takes the next field off *rest (which is not empty); false when it is malformed. Groups are. */
 bool lk_wire_next(lk_bytes *rest, lk_wire_field *out);
+
+/* Takes a varint off *rest, as packed fields have them; false when it is malformed. */
+bool lk_wire_take_varint(lk_bytes *rest, uint64_t *value);
 
 /* Append one field. A message may be put together from them in any order. */
 void lk_wire_put_u64(lk_buf *out, uint32_t number, uint64_t value);

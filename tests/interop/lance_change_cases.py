@@ -277,3 +277,118 @@ def test_deletes_and_appends_of_both_at_the_same_time_are_all_done(uri, tmp_path
     assert {i for i in range(10**6, 10**6 + 50) if i % 20 not in gone} <= set(grown)
     versions = sorted(v["version"] for v in lance.dataset(str(uri)).versions())
     assert versions == list(range(1, versions[-1] + 1))
+
+
+# -- columns ------------------------------------------------------------------------------------------------
+
+NESTED = pa.schema([pa.field("id", pa.int64(), False, {"k": "v"}), pa.field("b", pa.utf8()),
+                    pa.field("s", pa.struct([pa.field("x", pa.int32()), pa.field("y", pa.utf8())]))],
+                   metadata={"m": "n"})
+
+
+def nested(count, first=0):
+    return pa.table({"id": range(first, first + count), "b": [f"b{i}" for i in range(count)],
+                     "s": [{"x": i, "y": f"y{i}"} if i % 5 else None for i in range(count)]}, schema=NESTED)
+
+
+def columns(verb, uri, **options): # noqa: F811
+    words = [word for name, value in options.items() for one in (value if isinstance(value, list) else [value])
+             for word in (f"--{name}", one)]
+    return report("columns", verb, uri, *words)["version"]
+
+
+@pytest.mark.parametrize("made_by_pylance", [True, False])
+def test_columns_we_drop_rename_and_add_read_alike(made_by_pylance, uri, tmp_path): # noqa: F811
+    if made_by_pylance:
+        lance.write_dataset(nested(100), str(uri), data_storage_version="2.1", max_rows_per_file=40)
+    else:
+        create(uri, NESTED, tmp_path)
+        append(uri, nested(100), tmp_path, "--rows-per-file", 40)
+    columns("rename", uri, column="b", to="label")
+    columns("rename", uri, column="s.x", to="xx")
+    assert_reads_alike(uri, tmp_path)
+    assert lance.dataset(str(uri)).schema.names == ["id", "label", "s"]
+    assert reference(uri)["label"].to_pylist() == nested(100)["b"].to_pylist()
+    assert lance.dataset(str(uri)).schema.field("id").metadata == {b"k": b"v"}
+    assert lance.dataset(str(uri)).schema.metadata == {b"m": b"n"}
+    columns("drop", uri, column=["s.y", "label"])
+    assert_reads_alike(uri, tmp_path)
+    columns("add", uri, column=["n:float32", "t:utf8"])
+    assert_reads_alike(uri, tmp_path)
+    assert reference(uri)["n"].null_count == 100 and lance.dataset(str(uri)).schema.field("n").type == pa.float32()
+    dataset = lance.dataset(str(uri))
+    rows = dataset.to_table().slice(0, 7)
+    lance.write_dataset(rows, str(uri), mode="append")
+    append(uri, rows, tmp_path)
+    assert_reads_alike(uri, tmp_path)
+    lance.dataset(str(uri)).add_columns({"w": "id * 2"})
+    assert_reads_alike(uri, tmp_path)
+    columns("drop", uri, column=["n", "id"])
+    lance.dataset(str(uri)).alter_columns({"path": "w", "data_type": pa.int32()})
+    columns("rename", uri, column="w", to="double")
+    lance.dataset(str(uri)).drop_columns(["t"])
+    assert lance.dataset(str(uri)).schema.names == ["s", "double"]
+    for version in range(1, lance.dataset(str(uri)).version + 1):
+        assert_reads_alike(uri, tmp_path, version)
+    lance.dataset(str(uri)).optimize.compact_files()
+    assert_reads_alike(uri, tmp_path)
+
+
+def test_an_index_goes_with_its_column_and_stays_with_a_new_name(uri, tmp_path): # noqa: F811
+    ours(uri, tmp_path)
+    dataset = lance.dataset(str(uri))
+    dataset.create_scalar_index("id", "BTREE")
+    dataset.create_scalar_index("x", "BTREE")
+    columns("rename", uri, column="id", to="key")
+    columns("drop", uri, column="x")
+    dataset = lance.dataset(str(uri))
+    assert [index["fields"] for index in dataset.list_indices()] == [["key"]]
+    assert "ScalarIndexQuery" in dataset.scanner(filter="key = 205").explain_plan(True)
+    assert dataset.to_table(filter="key = 205").num_rows == 1
+
+
+def test_rows_are_read_when_every_file_of_a_fragment_is_dropped(uri, tmp_path): # noqa: F811
+    ours(uri, tmp_path)
+    columns("add", uri, column="extra:int64")
+    columns("drop", uri, column=["id", "s", "x"])
+    assert reference(uri)["extra"].to_pylist() == [None] * 300
+    assert_reads_alike(uri, tmp_path)
+
+
+@pytest.mark.parametrize("words,reason", [
+    (["drop", "--column", "nope"], "^4: .*there is no column nope"),
+    (["drop", "--column", "s.x", "--column", "s.y"], "would be left without fields"),
+    (["drop", "--column", "id", "--column", "b", "--column", "s"], "at least one column"),
+    (["rename", "--column", "b", "--to", "id"], "there is a column id already"),
+    (["rename", "--column", "s.", "--to", "z"], "there is no column s[.]"),
+    (["rename", "--column", "b.c", "--to", "z"], "there is no column b.c"),
+    (["add", "--column", "b:int8"], "there is a column b already"),
+    (["add", "--column", "c:nonsense"], "nonsense"),
+])
+def test_an_edit_that_makes_no_sense_is_refused(words, reason, uri, tmp_path): # noqa: F811
+    create(uri, NESTED, tmp_path)
+    with pytest.raises(ToolError, match=reason):
+        lake("columns", words[0], uri, *words[1:])
+    assert lance.dataset(str(uri)).version == 1
+
+
+def pylance_renames(uri, times): # noqa: F811
+    for i in range(times):
+        lance.dataset(uri).alter_columns({"path": "s" if i == 0 else f"s{i - 1}", "name": f"s{i}"})
+
+
+def test_edits_of_both_at_the_same_time_are_all_done(uri, tmp_path): # noqa: F811
+    ours(uri, tmp_path)
+    context = multiprocessing.get_context("spawn")
+    peers = [context.Process(target=pylance_renames, args=(str(uri), 5)),
+             context.Process(target=pylance_grows, args=(str(uri), 10**6, 8))]
+    for peer in peers:
+        peer.start()
+    for i in range(5):
+        columns("rename", uri, column="x" if i == 0 else f"x{i - 1}", to=f"x{i}")
+    for peer in peers:
+        peer.join(300)
+    assert lance.dataset(str(uri)).schema.names[2] == "x4"
+    assert_reads_alike(uri, tmp_path)
+    versions = sorted(v["version"] for v in lance.dataset(str(uri)).versions())
+    assert versions == list(range(1, versions[-1] + 1))
