@@ -102,8 +102,9 @@ _Static_assert(LK_CATALOG_FRESH_MS < LK_CATALOG_STALE_MS, "stale begins after fr
 #define LK_RECOVERY_INTERVAL_MS 60000
 #define LK_RECOVERY_PAGE_ITEMS  128
 
-/* Open datasets an engine keeps for the next append or reader. */
+/* Open datasets an engine keeps for the next append or reader, and their memory: manifests of large tables. */
 #define LK_ENGINE_OPEN_MAX 512
+#define LK_ENGINE_OPEN_BYTES_MAX (256 * 1024 * 1024)
 /* Data files an engine keeps open, and their metadata (64 KiB each at most); fewer when the system allows fewer. */
 #define LK_ENGINE_FILES_MAX 4096
 /* Threads that sync the files of commits side by side (they only wait), and how many files may await one. */

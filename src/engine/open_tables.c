@@ -11,6 +11,7 @@ typedef struct entry {
     lk_buf          key;  /* location, NUL, incarnation */
     size_t          location_size;
     uint64_t        version, used;
+    size_t          bytes; /* of the dataset when it came in */
     lk_dataset     *dataset;
     lk_table_files *files;
 } entry;
@@ -20,6 +21,7 @@ struct lk_open_tables {
     entry    entries[LK_ENGINE_OPEN_MAX]; /* guarded by mutex */
     size_t   count;                       /* slots ever used */
     uint64_t tick;
+    size_t   bytes; /* of all entries */
 };
 
 lk_table_files *lk_table_files_new(lk_store *store, const lk_lance_env *env)
@@ -71,9 +73,10 @@ typedef struct released {
     lk_table_files *files;
 } released;
 
-static released clear(entry *e)
+static released clear(lk_open_tables *tables, entry *e)
 {
     released out = {e->dataset, e->files};
+    tables->bytes -= e->bytes;
     lk_buf_deinit(&e->key);
     *e = (entry){0};
     return out;
@@ -91,7 +94,7 @@ void lk_open_tables_free(lk_open_tables *tables)
         return;
     }
     for (size_t i = 0; i < tables->count; i++) {
-        let_go(clear(&tables->entries[i]));
+        let_go(clear(tables, &tables->entries[i]));
     }
     lk_mutex_deinit(&tables->mutex);
     free(tables);
@@ -158,10 +161,33 @@ static entry *choose(lk_open_tables *tables, uint64_t hash, lk_bytes location, u
     return tables->count < LK_ENGINE_OPEN_MAX ? &tables->entries[tables->count++] : oldest;
 }
 
+/* While all entries together hold too much, the least recently used goes; but never the last. */
+static bool shed(lk_open_tables *tables)
+{
+    entry   *oldest = NULL;
+    released out = {0};
+    size_t   held = 0;
+    lk_mutex_lock(&tables->mutex);
+    for (size_t i = 0; tables->bytes > LK_ENGINE_OPEN_BYTES_MAX && i < tables->count; i++) {
+        entry *e = &tables->entries[i];
+        held += e->dataset != NULL;
+        if (e->dataset != NULL && (oldest == NULL || e->used < oldest->used)) {
+            oldest = e;
+        }
+    }
+    if (held > 1) {
+        out = clear(tables, oldest);
+    }
+    lk_mutex_unlock(&tables->mutex);
+    let_go(out);
+    return held > 1;
+}
+
 void lk_open_tables_add(lk_open_tables *tables, lk_bytes location, lk_bytes incarnation, uint64_t version,
     lk_dataset *dataset, lk_table_files *files)
 {
     uint64_t hash = hash_location(location);
+    size_t   bytes = lk_dataset_bytes(dataset);
     released out = {0};
     lk_mutex_lock(&tables->mutex);
     bool present = false;
@@ -171,7 +197,7 @@ void lk_open_tables_add(lk_open_tables *tables, lk_bytes location, lk_bytes inca
     }
     if (!present) {
         entry *e = choose(tables, hash, location, version);
-        out = clear(e);
+        out = clear(tables, e);
         e->hash = hash;
         e->location_size = location.size;
         lk_buf_append_bytes(&e->key, location);
@@ -179,11 +205,14 @@ void lk_open_tables_add(lk_open_tables *tables, lk_bytes location, lk_bytes inca
         lk_buf_append_bytes(&e->key, incarnation);
         e->version = version;
         e->used = ++tables->tick;
+        e->bytes = bytes;
+        tables->bytes += bytes;
         e->dataset = lk_dataset_ref(dataset);
         e->files = lk_table_files_ref(files);
     }
     lk_mutex_unlock(&tables->mutex);
     let_go(out);
+    while (shed(tables)) {}
 }
 
 void lk_open_tables_forget(lk_open_tables *tables, lk_bytes location)
@@ -195,7 +224,7 @@ void lk_open_tables_forget(lk_open_tables *tables, lk_bytes location)
         lk_mutex_lock(&tables->mutex);
         for (size_t i = 0; i < tables->count && !more; i++) {
             if (is_of(&tables->entries[i], hash, location)) {
-                out = clear(&tables->entries[i]);
+                out = clear(tables, &tables->entries[i]);
                 more = true;
             }
         }

@@ -3,9 +3,9 @@
 /*
  * open_tables.h - datasets that are open, least recently used out first, and the store each lies in.
  *
- * Invariant: at most LK_ENGINE_OPEN_MAX entries; of one table, a newer version coming in pushes out all but
- * the one before it. What a caller got stays valid for as long as its references.
- * Threads: shared; one mutex (ENGINE), never held while a file is read.
+ * Invariant: at most LK_ENGINE_OPEN_MAX entries, of LK_ENGINE_OPEN_BYTES_MAX together; of one table, a newer
+ * version coming in pushes out all but the one before it. What a caller got stays valid for as long as its
+ * references. Threads: shared; one mutex (ENGINE), never held while a file is read.
  */
 #include "base/thread.h"
 #include "lance/dataset.h"
