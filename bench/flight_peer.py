@@ -1,12 +1,13 @@
 """flight_peer.py COUNT BATCH_ROWS - the reference for reads: a pyarrow Flight server that has the rows in memory.
 
-Descriptor command "all" streams them as they lie; "row N" looks row N up by position. No SQL, no versions, no
-sealed tickets, no storage. Prints its port, serves until its standard input ends.
+Descriptor command "all" streams them as they lie; "row N" takes row N by its position; "filter N" looks for id N in
+all of them. No SQL, no versions, no sealed tickets, no storage. Prints its port, serves until its standard input ends.
 """
 import sys
 import threading
 
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.flight as flight
 
 import measure
@@ -25,6 +26,8 @@ class Peer(flight.FlightServerBase):
     def do_get(self, context, ticket):
         if ticket.ticket.startswith(b"row "):
             return flight.RecordBatchStream(self.table.slice(int(ticket.ticket[4:]), 1))
+        if ticket.ticket.startswith(b"filter "):
+            return flight.RecordBatchStream(self.table.filter(pc.field("id") == int(ticket.ticket[7:])))
         return flight.RecordBatchStream(pa.RecordBatchReader.from_batches(self.table.schema, self.chunks))
 
 

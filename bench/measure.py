@@ -120,9 +120,12 @@ def rows(count, first=0):
                      pa.array(random.integers(0, 100, count).astype(np.int32)), name], schema=SCHEMA)
 
 
-def batches(count, step=100_000):
+def batches(count, shuffled=False, step=100_000):
+    """The table in order of id, or with its ids in random order; each batch fits a message of any client."""
+    ids = np.random.default_rng(0).permutation(count) if shuffled else np.arange(count)
     for first in range(0, count, step):
-        yield from rows(min(step, count - first), first).to_batches()
+        table = rows(min(step, count - first), first)
+        yield from table.set_column(0, SCHEMA.field(0), pa.array(ids[first:first + step])).to_batches()
 
 
 @contextlib.contextmanager
@@ -144,9 +147,9 @@ def fresh_directory():
         shutil.rmtree(path, ignore_errors=True)
 
 
-def ensure_table(server, count):
-    """bench.rows<count>, ingested as any ADBC client would; returns its name."""
-    name = f"rows{count}"
+def ensure_table(server, count, shuffled=False):
+    """bench.rows<count> or bench.shuffled<count>, ingested as any ADBC client would; returns its name."""
+    name = f"{'shuffled' if shuffled else 'rows'}{count}"
     with server.adbc() as connection, connection.cursor() as cursor:
         try:
             cursor.execute(f"SELECT count(*) AS n FROM bench.{name}")
@@ -155,7 +158,7 @@ def ensure_table(server, count):
             raise SystemExit(f"bench.{name} is half made; remove {DATA} and run this again")
         except cursor.connection.ProgrammingError:
             print(f"making bench.{name}", file=sys.stderr)
-        reader = pa.RecordBatchReader.from_batches(SCHEMA, batches(count))
+        reader = pa.RecordBatchReader.from_batches(SCHEMA, batches(count, shuffled))
         cursor.adbc_ingest(name, reader, mode="create", db_schema_name="bench")
     return f"bench.{name}"
 

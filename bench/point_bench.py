@@ -21,32 +21,35 @@ def timed(client, descriptor, expected):
     return spent * 1000
 
 
+def compare(client, peer, table, count, samples, name, target, verb, how):
+    ids = iter([number * 7919 * 7919 % count for number in range(1, 2 * samples + 41)])
+
+    def ours():
+        row = next(ids)
+        return timed(client, lake.query_descriptor(f"SELECT * FROM {table} WHERE id = {row}"), row)
+
+    def theirs():
+        row = next(ids)
+        return timed(peer, flight.FlightDescriptor.for_command(f"{verb} {row}"), row)
+
+    measure.in_turns(20, ours, theirs) # connections, page cache, statistics of the files
+    busy = measure.wait_for_quiet()
+    mine, others = measure.in_turns(samples, ours, theirs)
+    measure.report(
+        name, "ms", measure.median(mine), measure.median(others), target=target,
+        note=f"GetFlightInfo + DoGet on one connection, pyarrow client, another id each time, no index, 100 files, "
+             f"{samples} samples, p99 {measure.percentile(mine, 0.99):.2f} ms; peer: a pyarrow Flight server that "
+             f"{how} in memory, no SQL, p99 {measure.percentile(others, 0.99):.2f} ms; "
+             f"others used {busy:.0%} of the cores")
+
+
 def main():
     count, samples = measure.size(1_000_000, 20_000), measure.size(1000, 20)
     with measure.kept_server() as server, measure.flight_peer(count) as peer, server.flight() as client:
-        table = measure.ensure_table(server, count)
-        ids = iter([number * 7919 * 7919 % count for number in range(1, 2 * samples + 1)])
-
-        def ours():
-            row = next(ids)
-            return timed(client, lake.query_descriptor(f"SELECT * FROM {table} WHERE id = {row}"), row)
-
-        def theirs():
-            row = next(ids)
-            return timed(peer, flight.FlightDescriptor.for_command(f"row {row}"), row)
-
-        for _ in range(20): # connections, page cache, statistics of the files
-            timed(client, lake.query_descriptor(f"SELECT * FROM {table} WHERE id = 4711"), 4711)
-            timed(peer, flight.FlightDescriptor.for_command("row 4711"), 4711)
-        busy = measure.wait_for_quiet()
-        mine, others = measure.in_turns(samples, ours, theirs)
-        measure.report(
-            "point query, 1 row of 1 M, 4 columns, p50", "ms", measure.median(mine), measure.median(others),
-            target="<= 2",
-            note=f"GetFlightInfo + DoGet on one connection, pyarrow client, another id each time, no index, "
-                 f"{samples} samples, p99 {measure.percentile(mine, 0.99):.2f} ms; peer: a pyarrow Flight server that "
-                 f"slices its rows in memory by position, no SQL, p99 {measure.percentile(others, 0.99):.2f} ms; "
-                 f"others used {busy:.0%} of the cores")
+        compare(client, peer, measure.ensure_table(server, count), count, samples,
+                "point query, 1 row of 1 M, p50", "<= 2", "row", "takes the row by its position")
+        compare(client, peer, measure.ensure_table(server, count, shuffled=True), count, samples // 4,
+                "point query, 1 row of 1 M, ids shuffled, p50", ">= 1x", "filter", "compares every id")
 
 
 if __name__ == "__main__":
