@@ -399,12 +399,12 @@ static void encode_fullzip(const lk_leaf *leaf, const levels *map, lk_page_out *
 }
 
 /* -- constant -------------------------------------------------------------------------------------- */
-/* All null. Levels only where a null-type leaf lies in structs that are null at times. */
+/* All null. Levels wherever the leaf lies in structs, be these always valid: pylance cannot do without. */
 static void encode_constant(const lk_leaf *leaf, const levels *map, lk_page_out *out)
 {
     out->layout.kind = LK_PAGE_CONSTANT;
     out->buffer_count = 0;
-    if (map->all_leaf_null) {
+    if (leaf->layer_count == 1) {
         return;
     }
     out->layout.num_def_values = leaf->rows;

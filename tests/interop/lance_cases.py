@@ -112,6 +112,16 @@ def test_it_reads_every_type_we_write(uri, tmp_path, nulls):
     assert_same(dataset.take(wanted), rows.take(wanted))
 
 
+@pytest.mark.parametrize("count", [1, 3000])
+def test_it_reads_members_that_are_null_in_every_row(uri, tmp_path, count):
+    inner = pa.StructArray.from_arrays([pa.nulls(count, pa.int64()), pa.array(["x"] * count)], ["a", "b"])
+    rows = pa.table({"s": pa.StructArray.from_arrays([inner, pa.nulls(count, pa.list_(pa.float32(), 4))], ["i", "v"])})
+    create(uri, rows.schema, tmp_path)
+    append(uri, rows, tmp_path)
+    assert_same(scan(uri, tmp_path), rows)
+    assert_same(reference(uri), rows)
+
+
 def test_it_sees_the_same_rows_at_every_version(uri, tmp_path):
     create(uri, few_columns(0).schema, tmp_path)
     for i in range(6):
