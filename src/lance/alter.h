@@ -69,4 +69,28 @@ typedef struct lk_predicate_selector {
 void lk_predicate_selector_init(lk_predicate_selector *selector, lk_dataset *base,
     const lk_predicate *predicate, lk_bytes text, lk_cancel *cancel);
 
+/* -- cleanup ----------------------------------------------------------------------------------------------- */
+typedef struct lk_cleanup_options {
+    uint64_t older_than_ms; /* a version goes only when it is at least so old */
+    uint64_t retain;        /* the newest so many versions stay, at least one */
+    bool delete_unverified; /* also young files that no version was seen to refer to: nobody may be writing */
+    bool dry_run;           /* only says what would go */
+} lk_cleanup_options;
+
+typedef struct lk_cleanup_report {
+    uint64_t versions, versions_removed, versions_named; /* named: old, but kept by a tag or a branch */
+    uint64_t files_removed, bytes_removed;               /* manifests are not among the files */
+} lk_cleanup_report;
+
+/*
+ * Removes old versions and the files that no version needs any more. A version stays when it is the newest, among the
+ * newest `retain`, young, tagged, or the one a branch grew from; a file stays when a version that stays refers to it,
+ * or when no version was seen to refer to it and it is younger than LK_CLEANUP_UNVERIFIED_MS (somebody may be about to
+ * commit it). Nothing outside this table's own directory is touched. A cleanup that was stopped is ended by the next.
+ * LK_E_CORRUPT_FILE, LK_E_UNSUPPORTED_FORMAT when a version cannot be read: then nothing is removed.
+ * LK_E_PRECONDITION for the directory of a branch: what keeps its versions stands in the main table.
+ */
+LK_MUST_CHECK lk_rc lk_dataset_cleanup(
+    const lk_lance_env *env, const lk_cleanup_options *options, lk_cleanup_report *report, lk_err *err);
+
 #endif

@@ -54,23 +54,54 @@ static lk_rc shape(lk_column *column, lk_err *err)
     return column->offset_bytes > 0 || layout == LK_LAYOUT_NULL ? LK_OK : unsupported(column->field, err);
 }
 
+/* Bytes of values of `rows` rows; a whole word may be written at the end. */
+static bool values_size(const lk_column *column, uint64_t rows, uint64_t *size)
+{
+    bool overflow = column->offset_bytes > 0 ? __builtin_mul_overflow(rows + 1, column->offset_bytes, size)
+                                             : __builtin_mul_overflow(rows, column->row_bits, size);
+    *size = column->offset_bytes > 0 ? *size : *size / 8 + 8;
+    return !overflow;
+}
+
 static lk_rc allocate(lk_column *column, lk_err *err)
 {
+    uint64_t size = 0;
     if (column->type.layout == LK_LAYOUT_NULL) {
         return LK_OK;
     }
-    uint64_t size = 0;
-    bool     overflow = column->offset_bytes > 0
-                            ? __builtin_mul_overflow(column->capacity + 1, column->offset_bytes, &size)
-                            : __builtin_mul_overflow(column->capacity, column->row_bits, &size);
-    if (overflow) {
+    if (!values_size(column, column->capacity, &size)) {
         return lk_fail(err, LK_E_LIMIT, "a column of %llu rows", (unsigned long long)column->capacity);
     }
-    size = column->offset_bytes > 0 ? size : size / 8 + 8; /* a whole word may be written at the end */
     lk_rc rc = lk_buffer_take(column->pool, size, &column->values, err);
     if (rc == LK_OK && column->offset_bytes > 0) {
         memset(column->values.data, 0, 8 < size ? 8 : size);
     }
+    return rc;
+}
+
+lk_rc lk_column_extend(lk_column *column, uint64_t more, lk_err *err)
+{
+    uint64_t used = 0, size = 0, rows = column->rows + more;
+    if (rows <= column->capacity) {
+        return LK_OK;
+    }
+    rows = rows < 2 * column->capacity ? 2 * column->capacity : rows;
+    lk_rc rc = LK_OK;
+    if (column->type.layout != LK_LAYOUT_NULL) {
+        if (!values_size(column, column->rows, &used) || !values_size(column, rows, &size)) {
+            return lk_fail(err, LK_E_LIMIT, "a column of %llu rows", (unsigned long long)rows);
+        }
+        used = used < column->values.capacity ? used : column->values.capacity;
+        rc = lk_buffer_grow(column->pool, &column->values, used, size, err);
+    }
+    for (size_t level = 0; rc == LK_OK && level < column->level_count; level++) {
+        lk_list_level *list = &column->levels[level];
+        if (list->validity.bits.data != NULL) {
+            rc = lk_buffer_grow(column->pool, &list->validity.bits, (column->rows * list->items + 7) / 8,
+                rows * list->items / 8 + 8, err);
+        }
+    }
+    column->capacity = rc == LK_OK ? rows : column->capacity;
     return rc;
 }
 

@@ -8,7 +8,7 @@
  *   1. `rows` rows are complete. A codec writes the values of the next rows; then lk_column_validity (or
  *      lk_column_valid, lk_column_nulls) completes them.
  *   2. A bitmap exists only once a null was seen; until then everything before is valid.
- *   3. rows never exceeds capacity, which is known from the start; only `data` grows.
+ *   3. rows never exceeds capacity, which is known from the start, or made room for (lists); `data` grows.
  *
  * Threads: confined.
  */
@@ -61,6 +61,9 @@ void                lk_column_deinit(lk_column *column); /* idempotent; not the 
 
 /* Room for `more` bytes after data_size. */
 LK_MUST_CHECK lk_rc lk_column_reserve(lk_column *column, uint64_t more, lk_err *err);
+
+/* Room for `more` rows after `rows`, for columns whose rows are not known from the start. */
+LK_MUST_CHECK lk_rc lk_column_extend(lk_column *column, uint64_t more, lk_err *err);
 
 /* Where the next row's fixed value goes (row_bits a multiple of 8). */
 static inline uint8_t *lk_column_next(const lk_column *column)

@@ -6,6 +6,10 @@
  *   value buffer: u32 buffers, their u32 sizes, the buffers of a one-row Arrow array without its validity
  */
 #include "lance/file_priv.h"
+#include "lance/stream.h"
+
+/* Levels compress well, but not better than this: more are not believed. */
+enum { LEVELS_A_BYTE = 65536 };
 
 typedef struct constant {
     bool     has_value;
@@ -127,7 +131,7 @@ static lk_rc read_levels(const lk_page_rows *rows, const constant *self, const l
     bool                  plain = layout->def == NULL;
     uint64_t              total = rows->page->meta->rows, count = plain ? range->count : total;
     if (total > UINT32_MAX || (plain && buffer->size / 2 < total) ||
-        (!plain && layout->num_def_values != total)) {
+        (!plain && (layout->num_def_values != total || total / LEVELS_A_BYTE > buffer->size))) {
         return damaged(rows, "another number of levels than rows", err);
     }
     lk_rc rc = lk_buffer_grow(scratch->pool, &scratch->levels, 0, (size_t)(count + 1024) * 2, err);
@@ -176,19 +180,122 @@ static lk_rc append_range(
 lk_rc lk_constant_rows(const lk_page_rows *rows, lk_err *err)
 {
     constant self = {0};
-    for (size_t layer = 0; layer < rows->page->layout.layer_count; layer++) {
-        if (lk_layer_is_list(rows->page->layout.layers[layer])) {
-            lk_rc rc = lk_fail(err, LK_E_UNSUPPORTED_FORMAT, "a constant page of lists");
-            lk_detail(err, "Lance list columns");
-            return rc;
-        }
-    }
-    lk_rc rc = read_value(rows, &self, err);
+    lk_rc    rc = read_value(rows, &self, err);
     if (rc == LK_OK) {
         rc = check_value(rows, &self, err);
     }
     for (size_t index = 0; rc == LK_OK && index < rows->range_count; index++) {
         rc = append_range(rows, &self, &rows->ranges[index], err);
+    }
+    return rc;
+}
+
+/* -- lists ----------------------------------------------------------------------------------------- */
+typedef struct page_levels {
+    uint16_t *rep, *def; /* def NULL: all zero */
+    uint64_t  count;
+} page_levels;
+
+/* How many levels a buffer holds: as many as fit, or as the layout says when it is compressed. */
+static lk_rc level_count(const lk_page_rows *rows, size_t index, const lk_encoding *how, uint64_t stated,
+    uint64_t *count, lk_err *err)
+{
+    uint64_t size = rows->page->meta->buffers[index].size;
+    *count = how == NULL ? size / 2 : stated;
+    return *count / LEVELS_A_BYTE <= size && *count <= UINT32_MAX ? LK_OK
+                                                                  : damaged(rows, "too many levels", err);
+}
+
+static lk_rc read_all(const lk_page_rows *rows, size_t index, const lk_encoding *how, uint64_t count,
+    uint16_t *out, lk_err *err)
+{
+    static const lk_encoding plain = {.kind = LK_ENCODING_FLAT, .bits = 16};
+    lk_bytes                 block = {0};
+    lk_rc                    rc = read_buffer(rows, index, &rows->scratch->words, &block, err);
+    return rc == LK_OK ? lk_levels_read(how == NULL ? &plain : how, block, count, out, rows->scratch, err)
+                       : rc;
+}
+
+static lk_rc read_page_levels(const lk_page_rows *rows, size_t rep_index, page_levels *out, lk_err *err)
+{
+    const lk_page_layout *layout = &rows->page->layout;
+    uint64_t              defs = 0;
+    lk_rc rc = level_count(rows, rep_index, layout->rep, layout->num_rep_values, &out->count, err);
+    if (rc == LK_OK) {
+        rc = level_count(rows, rep_index + 1, layout->def, layout->num_def_values, &defs, err);
+    }
+    if (rc == LK_OK && ((defs != 0 && defs != out->count) || out->count == 0)) {
+        rc = damaged(rows, "repetition and definition levels differ in number", err);
+    }
+    if (rc == LK_OK) {
+        rc = lk_buffer_grow(rows->scratch->pool, &rows->scratch->levels, 0, (out->count + 1024) * 4, err);
+    }
+    if (rc != LK_OK) {
+        return rc;
+    }
+    out->rep = (uint16_t *)(void *)rows->scratch->levels.data;
+    out->def = defs == 0 ? NULL : out->rep + out->count + 1024;
+    rc = read_all(rows, rep_index, layout->rep, out->count, out->rep, err);
+    return rc == LK_OK && out->def != NULL
+               ? read_all(rows, rep_index + 1, layout->def, out->count, out->def, err)
+               : rc;
+}
+
+/* Entries [first, last) and the values that they own. */
+static lk_rc append_entries(const lk_page_rows *rows, const constant *self, const page_levels *levels,
+    uint64_t first, uint64_t last, lk_err *err)
+{
+    const lk_page_layout *layout = &rows->page->layout;
+    lk_column            *column = rows->column;
+    uint64_t              values = 0;
+    for (uint64_t entry = first; entry < last; entry++) {
+        values += levels->def == NULL || levels->def[entry] <= lk_visible_level(layout);
+    }
+    lk_rc rc = lk_stream_append(rows->stream, layout, levels->rep + first,
+        levels->def == NULL ? NULL : levels->def + first, last - first, err);
+    if (rc == LK_OK) {
+        rc = lk_column_extend(column, values, err);
+    }
+    if (rc == LK_OK && self->has_value) {
+        rc = put_value(rows, self->value, values, err);
+    } else if (rc == LK_OK) {
+        lk_column_put_empty(column, values);
+    }
+    for (size_t level = 0; rc == LK_OK && level < column->level_count; level++) {
+        rc = lk_column_items(column, level, NULL, 0, values, err);
+    }
+    column->rows += rc == LK_OK ? values : 0;
+    return rc;
+}
+
+lk_rc lk_constant_entries(const lk_page_rows *rows, lk_err *err)
+{
+    constant    self = {0};
+    page_levels levels = {0};
+    lk_rc       rc = read_value(rows, &self, err);
+    if (rc == LK_OK) {
+        rc = check_value(rows, &self, err);
+    }
+    if (rc == LK_OK && !self.has_levels) {
+        rc = damaged(rows, "lists without levels", err);
+    }
+    if (rc == LK_OK) {
+        rc = read_page_levels(rows, self.levels - 1, &levels, err);
+    }
+    uint64_t entry = 0, row = 0; /* row that begins next */
+    for (size_t index = 0; rc == LK_OK && index < rows->range_count; index++) {
+        const lk_row_range *range = &rows->ranges[index];
+        for (; entry < levels.count && row <= range->start; entry++) {
+            row += levels.rep[entry] == rows->stream->lists;
+        }
+        uint64_t first = entry - (row > range->start); /* back to the entry that began it */
+        for (; entry < levels.count; entry++) {
+            if (levels.rep[entry] == rows->stream->lists && ++row > range->start + range->count) {
+                break;
+            }
+        }
+        row -= row > range->start + range->count;
+        rc = append_entries(rows, &self, &levels, first, entry, err);
     }
     return rc;
 }

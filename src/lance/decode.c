@@ -1,30 +1,22 @@
 /*
  * decode.c - rows of an Arrow field from the columns that hold it: pages in order, leaves side by side, structs
- * around them.
+ * around them. Fields with lists are decode_lists.c.
  *
  * A struct's validity comes from the definition levels of one of its leaves; every leaf knows it. A struct
  * without children has a column that says nothing: its rows are valid.
  */
+#include "lance/decode_priv.h"
+
 #include "arrow/utf8.h"
 #include "lance/cpu.h"
-#include "lance/file_priv.h"
 
 #include <stdlib.h>
-
-/* What one lk_file_decode carries around. */
-typedef struct decoder {
-    const lk_row_range *ranges;
-    size_t              range_count;
-    uint64_t            rows;
-    lk_scratch          scratch;
-    lk_row_range       *local; /* the part of ranges inside a page, relative to it */
-} decoder;
 
 /* -- leaves ---------------------------------------------------------------------------------------- */
 static lk_rc levels_of(const lk_page_layout *layout, const lk_column *column, lk_thresholds *out, lk_err *err)
 {
     unsigned level = 1;
-    if (layout->layer_count != column->parent_count + 1) {
+    if (layout->layer_count != column->parent_count + 1 || lk_has_lists(layout)) {
         return lk_fail(err, LK_E_CORRUPT_FILE, "a page of %zu layers for a column inside %zu structs",
             layout->layer_count, column->parent_count);
     }
@@ -41,13 +33,14 @@ static lk_rc levels_of(const lk_page_layout *layout, const lk_column *column, lk
 
 static lk_rc page_rows(const lk_page_rows *rows, lk_err *err)
 {
+    bool lists = rows->stream != NULL;
     switch (rows->page->layout.kind) {
     case LK_PAGE_MINIBLOCK:
-        return lk_miniblock_rows(rows, err);
+        return lists ? lk_miniblock_entries(rows, err) : lk_miniblock_rows(rows, err);
     case LK_PAGE_FULLZIP:
-        return lk_fullzip_rows(rows, err);
+        return lists ? lk_fullzip_entries(rows, err) : lk_fullzip_rows(rows, err);
     case LK_PAGE_CONSTANT:
-        return lk_constant_rows(rows, err);
+        return lists ? lk_constant_entries(rows, err) : lk_constant_rows(rows, err);
     case LK_PAGE_BLOB:
     default:
         break;
@@ -56,7 +49,7 @@ static lk_rc page_rows(const lk_page_rows *rows, lk_err *err)
 }
 
 /* The parts of the ranges inside a page; *next: the first range that goes on behind it. */
-static size_t cut_ranges(decoder *self, const lk_page_meta *page, size_t *next)
+static size_t cut_ranges(lk_decoder *self, const lk_page_meta *page, size_t *next)
 {
     uint64_t end = page->first_row + page->rows;
     size_t   count = 0;
@@ -75,17 +68,19 @@ static size_t cut_ranges(decoder *self, const lk_page_meta *page, size_t *next)
     return count;
 }
 
-static lk_rc decode_page(decoder *self, lk_file_reader *file, lk_file_column_state *state, size_t index,
-    size_t range_count, lk_column *column, lk_err *err)
+static lk_rc decode_page(lk_decoder *self, lk_file_reader *file, lk_file_column_state *state, size_t index,
+    size_t range_count, lk_column *column, lk_stream *stream, lk_err *err)
 {
-    lk_page_rows rows = {.file = file,
+    lk_page_rows rows = {.stream = stream,
+        .file = file,
         .ranges = self->local,
         .range_count = range_count,
         .column = column,
         .scratch = &self->scratch};
     lk_rc        rc = lk_file_page(file, state, index, &self->scratch, &rows.page, err);
     if (rc == LK_OK) {
-        rc = levels_of(&rows.page->layout, column, &rows.thresholds, err);
+        rc = stream != NULL ? lk_stream_check(stream, &rows.page->layout, err)
+                            : levels_of(&rows.page->layout, column, &rows.thresholds, err);
     }
     if (rc == LK_OK) {
         rc = page_rows(&rows, err);
@@ -112,7 +107,8 @@ static size_t find_page(const lk_column_meta *meta, uint64_t row)
     return low;
 }
 
-static lk_rc decode_column(decoder *self, const lk_field_source *source, lk_column *column, lk_err *err)
+lk_rc lk_decode_pages(
+    lk_decoder *self, const lk_field_source *source, lk_column *column, lk_stream *stream, lk_err *err)
 {
     lk_file_column_state *state = NULL;
     size_t                next = 0;
@@ -124,10 +120,10 @@ static lk_rc decode_column(decoder *self, const lk_field_source *source, lk_colu
     for (; rc == LK_OK && page < state->meta.page_count && next < self->range_count; page++) {
         size_t count = cut_ranges(self, &state->meta.pages[page], &next);
         if (count > 0) {
-            rc = decode_page(self, source->file, state, page, count, column, err);
+            rc = decode_page(self, source->file, state, page, count, column, stream, err);
         }
     }
-    if (rc == LK_OK && column->rows != self->rows) {
+    if (rc == LK_OK && (stream != NULL ? stream->rows : column->rows) != self->rows) {
         rc = lk_fail(err, LK_E_CORRUPT_FILE, "%.*s: rows beyond its pages", LK_FMT(source->file->key));
     }
     return rc;
@@ -143,7 +139,7 @@ LK_VECTOR static bool ascii_only(const uint8_t *bytes, size_t size)
 }
 
 /* UTF-8 as a whole, and no value may begin inside a character. */
-static lk_rc check_text(const lk_column *column, lk_err *err)
+lk_rc lk_decode_check_text(const lk_column *column, lk_err *err)
 {
     bool text = column->type.id == LK_TYPE_UTF8 || column->type.id == LK_TYPE_LARGE_UTF8;
     if (!text || column->data_size == 0 || ascii_only(column->data.data, column->data_size)) {
@@ -158,7 +154,7 @@ static lk_rc check_text(const lk_column *column, lk_err *err)
     return good ? LK_OK : lk_fail(err, LK_E_CORRUPT_FILE, "text that is not UTF-8");
 }
 
-static lk_rc decode_leaf(decoder *self, const lk_field_source *source, lk_validity *parents,
+static lk_rc decode_leaf(lk_decoder *self, const lk_field_source *source, lk_validity *parents,
     size_t parent_count, struct ArrowArray *out, lk_err *err)
 {
     lk_column     column = {0};
@@ -169,12 +165,12 @@ static lk_rc decode_leaf(decoder *self, const lk_field_source *source, lk_validi
     lk_rc rc =
         lk_column_init(&column, source->field, self->rows, self->scratch.pool, parents, parent_count, err);
     if (rc == LK_OK && source->file != NULL) {
-        rc = decode_column(self, source, &column, err);
+        rc = lk_decode_pages(self, source, &column, NULL, err);
     } else if (rc == LK_OK) {
         rc = lk_column_nulls(&column, self->rows, 1, &none, err);
     }
     if (rc == LK_OK) {
-        rc = check_text(&column, err);
+        rc = lk_decode_check_text(&column, err);
     }
     if (rc == LK_OK) {
         lk_column_finish(&column, out);
@@ -184,23 +180,31 @@ static lk_rc decode_leaf(decoder *self, const lk_field_source *source, lk_validi
 }
 
 /* -- fields ---------------------------------------------------------------------------------------- */
-static lk_rc decode_field(decoder *self, const lk_field_source *source, lk_validity *parents,
-    size_t parent_count, struct ArrowArray *out, lk_err *err);
-
-static bool is_struct(const lk_field_source *source)
+bool lk_is_struct(const struct ArrowSchema *field)
 {
-    return strcmp(source->field->format, "+s") == 0;
+    return strcmp(field->format, "+s") == 0;
 }
 
-/* Whether some leaf below lies in a file. */
-static bool present(const lk_field_source *source)
+bool lk_is_list(const struct ArrowSchema *field)
 {
-    if (!is_struct(source)) {
-        return source->file != NULL;
-    }
-    bool found = false;
+    return strcmp(field->format, "+l") == 0 || strcmp(field->format, "+L") == 0 ||
+           strcmp(field->format, "+m") == 0;
+}
+
+bool lk_source_has_lists(const lk_field_source *source)
+{
+    bool found = lk_is_list(source->field);
     for (size_t child = 0; !found && child < source->child_count; child++) {
-        found = present(&source->children[child]);
+        found = lk_source_has_lists(&source->children[child]);
+    }
+    return found;
+}
+
+bool lk_source_present(const lk_field_source *source)
+{
+    bool found = source->file != NULL;
+    for (size_t child = 0; !found && child < source->child_count; child++) {
+        found = lk_source_present(&source->children[child]);
     }
     return found;
 }
@@ -209,15 +213,15 @@ static bool present(const lk_field_source *source)
 static size_t teller(const lk_field_source *source)
 {
     size_t child = 0;
-    while (child < source->child_count && !present(&source->children[child])) {
+    while (child < source->child_count && !lk_source_present(&source->children[child])) {
         child++;
     }
     return child;
 }
 
 /* Decodes children into the struct's node; the telling child fills own[0] and the parents behind it. */
-static lk_rc decode_children(decoder *self, const lk_field_source *source, lk_validity *own, size_t own_count,
-    struct ArrowArray *out, lk_err *err)
+static lk_rc decode_children(lk_decoder *self, const lk_field_source *source, lk_validity *own,
+    size_t own_count, struct ArrowArray *out, lk_err *err)
 {
     size_t       telling = teller(source);
     lk_validity *ignored = calloc(own_count, sizeof *ignored);
@@ -225,7 +229,7 @@ static lk_rc decode_children(decoder *self, const lk_field_source *source, lk_va
     lk_rc rc = LK_OK;
     for (size_t child = 0; rc == LK_OK && child < source->child_count; child++) {
         lk_validity *parents = child == telling ? own : ignored;
-        rc = decode_field(self, &source->children[child], parents, own_count, out->children[child], err);
+        rc = lk_decode_field(self, &source->children[child], parents, own_count, out->children[child], err);
         for (size_t parent = 0; parent < own_count; parent++) {
             lk_buffer_give(&ignored[parent].bits);
         }
@@ -235,7 +239,7 @@ static lk_rc decode_children(decoder *self, const lk_field_source *source, lk_va
     return rc;
 }
 
-static lk_rc all_null(decoder *self, lk_validity *validity, lk_err *err)
+static lk_rc all_null(lk_decoder *self, lk_validity *validity, lk_err *err)
 {
     lk_buffer_give(&validity->bits);
     lk_rc rc = lk_buffer_take(self->scratch.pool, self->rows / 8 + 8, &validity->bits, err);
@@ -246,7 +250,7 @@ static lk_rc all_null(decoder *self, lk_validity *validity, lk_err *err)
     return rc;
 }
 
-static lk_rc decode_struct(decoder *self, const lk_field_source *source, lk_validity *parents,
+static lk_rc decode_struct(lk_decoder *self, const lk_field_source *source, lk_validity *parents,
     size_t parent_count, struct ArrowArray *out, lk_err *err)
 {
     if ((int64_t)source->child_count != source->field->n_children) {
@@ -259,7 +263,7 @@ static lk_rc decode_struct(decoder *self, const lk_field_source *source, lk_vali
     LK_ASSERT(own != NULL);
     lk_column_node(out, self->rows, 0, &none, 1, source->child_count);
     lk_rc rc = decode_children(self, source, own, parent_count + 1, out, err);
-    if (rc == LK_OK && source->child_count > 0 && !present(source)) {
+    if (rc == LK_OK && source->child_count > 0 && !lk_source_present(source)) {
         rc = all_null(self, &own[0], err);
     }
     for (size_t parent = 0; rc == LK_OK && parent < parent_count; parent++) {
@@ -277,27 +281,28 @@ static lk_rc decode_struct(decoder *self, const lk_field_source *source, lk_vali
     return rc;
 }
 
-static lk_rc decode_field(decoder *self, const lk_field_source *source, lk_validity *parents,
+lk_rc lk_decode_field(lk_decoder *self, const lk_field_source *source, lk_validity *parents,
     size_t parent_count, struct ArrowArray *out, lk_err *err)
 {
     if (parent_count >= LK_LAYERS_MAX) {
         return lk_fail(err, LK_E_LIMIT, "structs nest more than %d deep", LK_LAYERS_MAX);
     }
-    return is_struct(source) ? decode_struct(self, source, parents, parent_count, out, err)
-                             : decode_leaf(self, source, parents, parent_count, out, err);
+    return lk_is_struct(source->field) ? decode_struct(self, source, parents, parent_count, out, err)
+                                       : decode_leaf(self, source, parents, parent_count, out, err);
 }
 
 lk_rc lk_file_decode(const lk_field_source *source, const lk_row_range *ranges, size_t range_count,
     lk_buffer_pool *pool, struct ArrowArray *out, lk_err *err)
 {
-    decoder           self = {.ranges = ranges, .range_count = range_count, .scratch = {.pool = pool}};
+    lk_decoder        self = {.ranges = ranges, .range_count = range_count, .scratch = {.pool = pool}};
     struct ArrowArray array = {0};
     for (size_t index = 0; index < range_count; index++) {
         self.rows += ranges[index].count;
     }
     self.local = malloc((range_count + 1) * sizeof *self.local);
     LK_ASSERT(self.local != NULL);
-    lk_rc rc = decode_field(&self, source, NULL, 0, &array, err);
+    lk_rc rc = lk_source_has_lists(source) ? lk_decode_lists(&self, source, &array, err)
+                                           : lk_decode_field(&self, source, NULL, 0, &array, err);
     if (rc == LK_OK) {
         *out = array;
     } else if (array.release != NULL) {

@@ -44,7 +44,9 @@ static lk_rc flat_append(const lk_codec *codec, const lk_chunk *chunk, uint32_t 
 
 lk_rc lk_flat_codec(const lk_encoding *encoding, lk_codec *out, lk_err *err)
 {
-    (void)err;
+    if (encoding->bits == 0) {
+        return lk_fail(err, LK_E_CORRUPT_FILE, "flat values of no bits");
+    }
     *out = (lk_codec){.append = flat_append,
         .words = encoding->bits % 8 == 0 ? flat_words : NULL,
         .bits = encoding->bits,
@@ -90,7 +92,8 @@ static lk_rc split_words(const lk_codec *codec, const lk_chunk *chunk, uint32_t 
 lk_rc lk_split_codec(const lk_encoding *encoding, lk_codec *out, lk_err *err)
 {
     const lk_encoding *values = encoding->values;
-    if (values->kind != LK_ENCODING_FLAT || values->bits % 8 != 0 || values->bits > 128) {
+    if (values->kind != LK_ENCODING_FLAT || values->bits % 8 != 0 || values->bits == 0 ||
+        values->bits > 128) {
         return lk_fail(err, LK_E_CORRUPT_FILE, "byte stream split of something not flat");
     }
     *out = (lk_codec){

@@ -40,7 +40,7 @@ typedef enum lk_scheme { LK_SCHEME_LZ4 = 1, LK_SCHEME_ZSTD = 2 } lk_scheme;
 typedef struct lk_encoding lk_encoding;
 struct lk_encoding {
     lk_encoding_kind   kind;
-    uint32_t           bits;            /* FLAT: bits a value; bitpackings: bits of the unpacked word */
+    uint32_t           bits; /* FLAT: bits a value (0: packed away); bitpackings: of the unpacked word */
     uint32_t           items_per_value; /* FIXED_SIZE_LIST */
     bool               has_validity;    /* FIXED_SIZE_LIST */
     lk_scheme          scheme;          /* GENERAL */
@@ -97,6 +97,25 @@ typedef struct lk_page_layout {
     lk_bytes inline_value;
     uint64_t num_rep_values, num_def_values;
 } lk_page_layout;
+
+static inline bool lk_has_lists(const lk_page_layout *layout)
+{
+    bool lists = false;
+    for (size_t layer = 0; layer < layout->layer_count; layer++) {
+        lists = lists || lk_layer_is_list(layout->layers[layer]);
+    }
+    return lists;
+}
+
+/* The highest definition level of an entry that owns a value: what lies inside the innermost list. */
+static inline unsigned lk_visible_level(const lk_page_layout *layout)
+{
+    unsigned level = 0;
+    for (size_t layer = 0; layer < layout->layer_count && !lk_layer_is_list(layout->layers[layer]); layer++) {
+        level += lk_layer_levels(layout->layers[layer]);
+    }
+    return level;
+}
 
 typedef struct lk_page_buffer {
     uint64_t offset, size;

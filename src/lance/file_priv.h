@@ -30,6 +30,8 @@ typedef struct lk_page {
     size_t              chunk_count;  /* mini-block */
     uint32_t           *chunk_starts; /* chunk_count + 1, in units of 8 bytes into buffer 1 */
     uint32_t           *value_starts; /* chunk_count + 1 */
+    uint32_t           *row_starts;   /* with lists: chunk_count + 1, rows that ended before the chunk */
+    uint8_t            *continues;    /* with lists: the chunk begins inside row row_starts[chunk] */
     lk_fsst            *fsst;         /* full-zip FSST */
     size_t              charged;
 } lk_page;
@@ -86,11 +88,25 @@ typedef struct lk_page_rows {
     lk_column          *column;
     lk_scratch         *scratch;
     lk_thresholds       thresholds;
+    struct lk_stream   *stream; /* with lists: where levels go; column is its values */
 } lk_page_rows;
 
 LK_MUST_CHECK lk_rc lk_miniblock_rows(const lk_page_rows *rows, lk_err *err);
 LK_MUST_CHECK lk_rc lk_fullzip_rows(const lk_page_rows *rows, lk_err *err);
 LK_MUST_CHECK lk_rc lk_constant_rows(const lk_page_rows *rows, lk_err *err);
+
+/* The same into rows->stream, for columns inside lists. */
+LK_MUST_CHECK lk_rc lk_miniblock_entries(const lk_page_rows *rows, lk_err *err);
+LK_MUST_CHECK lk_rc lk_fullzip_entries(const lk_page_rows *rows, lk_err *err);
+LK_MUST_CHECK lk_rc lk_constant_entries(const lk_page_rows *rows, lk_err *err);
+
+/* Takes a mini-block chunk apart: levels (how many, and their blocks; empty without) and value buffers. */
+typedef struct lk_chunk_levels {
+    uint32_t count;
+    lk_bytes rep, def;
+} lk_chunk_levels;
+bool lk_miniblock_parse(
+    const lk_page_layout *layout, lk_bytes bytes, uint32_t values, lk_chunk *out, lk_chunk_levels *levels);
 
 /* Prepares what the layout keeps (called once, when the page loads). */
 LK_MUST_CHECK lk_rc lk_miniblock_load(lk_file_reader *file, lk_page *page, lk_scratch *scratch, lk_err *err);

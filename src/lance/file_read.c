@@ -259,6 +259,8 @@ void lk_page_free(lk_page *page)
     if (page != NULL) {
         free(page->chunk_starts);
         free(page->value_starts);
+        free(page->row_starts);
+        free(page->continues);
         lk_arena_close(&page->arena);
         free(page);
     }
@@ -416,7 +418,7 @@ static lk_rc load_page(
         rc = lk_fullzip_load(page, err);
     }
     if (rc == LK_OK) {
-        size_t tables = 2 * (page->chunk_count + 1) * sizeof(uint32_t);
+        size_t tables = (page->row_starts != NULL ? 4 : 2) * (page->chunk_count + 1) * sizeof(uint32_t);
         rc = charge(file, sizeof *page + page->arena.used_bytes + tables, &page->charged, err);
     }
     if (rc != LK_OK) {

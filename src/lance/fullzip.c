@@ -1,11 +1,13 @@
 /*
  * fullzip.c - pages of whole rows, for wide values: a row is [control word] value, so one read gets it.
  *
- *   buffer 0: entries. Control word: 0, 1, 2 or 4 bytes, the definition level. Fixed values: always there.
- *             Variable ones: u32 or u64 size and bytes, only where the level is 0.
- *   buffer 1 (variable values): rows + 1 positions of 1, 2, 4 or 8 bytes into buffer 0
+ *   buffer 0: entries. Control word: 0, 1, 2 or 4 bytes, the definition level and, in lists, the repetition level
+ *             above it. Fixed values: there in every entry that owns one. Variable ones: u32 or u64 size and
+ *             bytes, only where the definition level is 0.
+ *   buffer 1 (variable values, lists): rows + 1 positions of 1, 2, 4 or 8 bytes into buffer 0
  */
 #include "lance/file_priv.h"
+#include "lance/stream.h"
 
 static lk_rc damaged(const lk_file_reader *file, const char *what, lk_err *err)
 {
@@ -44,13 +46,11 @@ static lk_rc load_variable(lk_page *page, lk_err *err)
 lk_rc lk_fullzip_load(lk_page *page, lk_err *err)
 {
     const lk_page_layout *layout = &page->layout;
-    for (size_t layer = 0; layer < layout->layer_count; layer++) {
-        if (lk_layer_is_list(layout->layers[layer])) {
-            return unsupported("lists", err);
-        }
-    }
-    size_t buffers = layout->bits_per_offset > 0 ? 2 : 1;
-    if (layout->bits_rep > 0 || layout->num_items != page->meta->rows || page->meta->buffer_count < buffers) {
+    bool                  lists = lk_has_lists(layout);
+    size_t                buffers = layout->bits_per_offset > 0 || lists ? 2 : 1;
+    bool                  counted =
+        lists ? layout->bits_rep > 0 : layout->bits_rep == 0 && layout->num_items == page->meta->rows;
+    if (!counted || page->meta->buffer_count < buffers) {
         return lk_fail(err, LK_E_CORRUPT_FILE, "full-zip page of %llu entries and %llu rows",
             (unsigned long long)layout->num_items, (unsigned long long)page->meta->rows);
     }
@@ -60,7 +60,8 @@ lk_rc lk_fullzip_load(lk_page *page, lk_err *err)
 /* -- common ---------------------------------------------------------------------------------------- */
 static size_t control_bytes(const lk_page_layout *layout)
 {
-    return layout->bits_def == 0 ? 0 : layout->bits_def <= 8 ? 1 : 2;
+    unsigned bits = layout->bits_rep + layout->bits_def;
+    return bits == 0 ? 0 : bits <= 8 ? 1 : bits <= 16 ? 2 : 4;
 }
 
 /* Completes a row with its level. */
@@ -338,4 +339,132 @@ static lk_rc variable_rows(const lk_page_rows *rows, lk_err *err)
 lk_rc lk_fullzip_rows(const lk_page_rows *rows, lk_err *err)
 {
     return rows->page->layout.bits_per_offset > 0 ? variable_rows(rows, err) : fixed_rows(rows, err);
+}
+
+/* -- lists ----------------------------------------------------------------------------------------- */
+enum { LEVELS_AT_ONCE = 256 };
+
+/* Entries of some rows, taken apart one after the other. */
+typedef struct entries {
+    const lk_page_rows *rows;
+    lk_bytes            left;
+    uint16_t            rep[LEVELS_AT_ONCE], def[LEVELS_AT_ONCE];
+    size_t              count;
+} entries;
+
+static lk_rc flush_levels(entries *self, lk_err *err)
+{
+    lk_rc rc = lk_stream_append(
+        self->rows->stream, &self->rows->page->layout, self->rep, self->def, self->count, err);
+    self->count = 0;
+    return rc;
+}
+
+static bool skip(lk_bytes *bytes, size_t size)
+{
+    if (bytes->size < size) {
+        return false;
+    }
+    *bytes = (lk_bytes){bytes->data + size, bytes->size - size};
+    return true;
+}
+
+/* The value behind a control word: fixed bytes, or a size and as many. */
+static lk_rc take_value(entries *self, bool empty, lk_err *err)
+{
+    const lk_page_rows   *rows = self->rows;
+    const lk_page_layout *layout = &rows->page->layout;
+    size_t                width = layout->bits_per_offset / 8;
+    lk_bytes              value = self->left;
+    lk_column            *column = rows->column;
+    if (width == 0) {
+        size_t size = (layout->bits_per_value + 7) / 8;
+        return skip(&self->left, size) ? append_fixed(rows, (const uint8_t *)value.data, size, err)
+                                       : damaged(rows->file, "a value is cut off", err);
+    }
+    value.size = 0;
+    if (!empty) {
+        if (self->left.size < width) {
+            return damaged(rows->file, "a value is cut off", err);
+        }
+        uint64_t size = little((const uint8_t *)self->left.data, width);
+        value = (lk_bytes){self->left.data + width, (size_t)size};
+        if (size > self->left.size - width || !skip(&self->left, width + (size_t)size)) {
+            return damaged(rows->file, "a value is cut off", err);
+        }
+    }
+    lk_rc rc = append_value(rows, value, err);
+    if (rc == LK_OK) {
+        memcpy(column->values.data + (column->rows + 1) * column->offset_bytes, &column->data_size,
+            column->offset_bytes);
+    }
+    return rc;
+}
+
+static lk_rc take_entry(entries *self, lk_err *err)
+{
+    const lk_page_rows   *rows = self->rows;
+    const lk_page_layout *layout = &rows->page->layout;
+    size_t                control = control_bytes(layout);
+    const uint8_t        *word = (const uint8_t *)self->left.data;
+    if (!skip(&self->left, control)) {
+        return damaged(rows->file, "an entry is cut off", err);
+    }
+    uint64_t levels = little(word, control);
+    uint16_t def = (uint16_t)(levels & ((1U << layout->bits_def) - 1));
+    self->rep[self->count] = (uint16_t)(levels >> layout->bits_def);
+    self->def[self->count++] = def;
+    lk_rc rc = LK_OK;
+    if (def <= lk_visible_level(layout)) {
+        rc = lk_column_extend(rows->column, 1, err);
+        if (rc == LK_OK) {
+            rc = take_value(self, def != 0, err);
+        }
+        rows->column->rows += rc == LK_OK;
+    }
+    return rc == LK_OK && self->count == LEVELS_AT_ONCE ? flush_levels(self, err) : rc;
+}
+
+static lk_rc entry_range(const lk_page_rows *rows, const lk_row_range *range, size_t width, lk_err *err)
+{
+    const lk_page_buffer *buffers = rows->page->meta->buffers;
+    lk_buffer            *bytes = &rows->scratch->bytes;
+    uint8_t               ends[16] = {0};
+    lk_store_range        positions[] = {{buffers[1].offset + range->start * width, width, ends},
+               {buffers[1].offset + (range->start + range->count) * width, width, ends + 8}};
+    lk_rc                 rc = lk_file_bytes(rows->file, positions, 2, err);
+    uint64_t              first = little(ends, width), last = little(ends + 8, width);
+    if (rc == LK_OK && (first > last || last > buffers[0].size)) {
+        rc = damaged(rows->file, "row positions lie outside of it", err);
+    }
+    if (rc == LK_OK) {
+        rc = lk_buffer_grow(rows->scratch->pool, bytes, 0, (size_t)(last - first), err);
+    }
+    if (rc == LK_OK) {
+        lk_store_range read = {buffers[0].offset + first, (size_t)(last - first), bytes->data};
+        rc = lk_file_bytes(rows->file, &read, 1, err);
+    }
+    entries self = {.rows = rows, .left = {(const char *)bytes->data, (size_t)(last - first)}};
+    while (rc == LK_OK && self.left.size > 0) {
+        rc = take_entry(&self, err);
+    }
+    return rc == LK_OK ? flush_levels(&self, err) : rc;
+}
+
+lk_rc lk_fullzip_entries(const lk_page_rows *rows, lk_err *err)
+{
+    const lk_page_meta *meta = rows->page->meta;
+    bool                fixed = rows->page->layout.bits_per_offset == 0;
+    uint64_t            width = meta->rows == UINT64_MAX ? 0 : meta->buffers[1].size / (meta->rows + 1);
+    if (width != 1 && width != 2 && width != 4 && width != 8) {
+        return damaged(rows->file, "row positions of an odd width", err);
+    }
+    if (!fixed && rows->column->offset_bytes == 0) {
+        return damaged(rows->file, "variable values in a column of fixed ones", err);
+    }
+    lk_rc rc = fixed ? check_fixed(rows, err) : LK_OK;
+    for (size_t index = 0; rc == LK_OK && index < rows->range_count; index++) {
+        rc = entry_range(rows, &rows->ranges[index], (size_t)width, err);
+    }
+    return rc;
 }

@@ -29,15 +29,10 @@ static lk_rc check_buffers(lk_file_reader *file, const lk_page *page, lk_err *er
     if (layout->num_items > UINT32_MAX || page->meta->buffers[1].size / 8 > UINT32_MAX) {
         return damaged(file, "too large", err);
     }
-    for (size_t layer = 0; layer < layout->layer_count; layer++) {
-        if (lk_layer_is_list(layout->layers[layer])) {
-            lk_rc rc = lk_fail(err, LK_E_UNSUPPORTED_FORMAT, "%.*s: list", LK_FMT(file->key));
-            lk_detail(err, "Lance list columns");
-            return rc;
-        }
-    }
-    if (layout->rep != NULL || layout->num_items != page->meta->rows) {
-        return damaged(file, "values and rows differ", err);
+    bool lists = lk_has_lists(layout);
+    if (lists ? layout->rep == NULL || layout->repetition_depth != 1
+              : layout->rep != NULL || layout->num_items != page->meta->rows) {
+        return damaged(file, "levels, values and rows do not go together", err);
     }
     return LK_OK;
 }
@@ -87,6 +82,42 @@ static lk_rc load_chunks(lk_file_reader *file, lk_page *page, lk_scratch *scratc
     return rc == LK_OK ? read_chunk_words(file, page, scratch->bytes.data, err) : rc;
 }
 
+/* Two words a chunk: rows that end in it, entries that are left over behind the last of them. */
+static lk_rc read_row_index(lk_file_reader *file, lk_page *page, const uint8_t *words, lk_err *err)
+{
+    uint64_t rows = 0, left = 0;
+    for (size_t chunk = 0; chunk < page->chunk_count; chunk++) {
+        page->row_starts[chunk] = (uint32_t)rows;
+        page->continues[chunk] = left > 0;
+        uint64_t ended = lk_load_u64(words + chunk * 16);
+        left = lk_load_u64(words + chunk * 16 + 8);
+        if (ended > page->meta->rows - rows) {
+            return damaged(file, "its row index counts more rows than it has", err);
+        }
+        rows += ended;
+    }
+    page->row_starts[page->chunk_count] = (uint32_t)rows;
+    return rows == page->meta->rows && left == 0 ? LK_OK : damaged(file, "its row index loses rows", err);
+}
+
+static lk_rc load_row_index(lk_file_reader *file, lk_page *page, lk_scratch *scratch, lk_err *err)
+{
+    const lk_page_buffer *buffer = &page->meta->buffers[2 + (page->layout.dictionary != NULL)];
+    size_t                size = page->chunk_count * 16;
+    if (buffer->size < size || page->meta->rows > UINT32_MAX) {
+        return damaged(file, "its row index ends early", err);
+    }
+    page->row_starts = malloc((page->chunk_count + 1) * sizeof(uint32_t));
+    page->continues = malloc(page->chunk_count + 1);
+    LK_ASSERT(page->row_starts != NULL && page->continues != NULL);
+    lk_rc rc = lk_buffer_grow(scratch->pool, &scratch->bytes, 0, size, err);
+    if (rc == LK_OK) {
+        lk_store_range range = {buffer->offset, size, scratch->bytes.data};
+        rc = lk_file_bytes(file, &range, 1, err);
+    }
+    return rc == LK_OK ? read_row_index(file, page, scratch->bytes.data, err) : rc;
+}
+
 static lk_rc load_dictionary(lk_file_reader *file, lk_page *page, lk_scratch *scratch, lk_err *err)
 {
     const lk_page_buffer *buffer = &page->meta->buffers[2];
@@ -121,6 +152,9 @@ lk_rc lk_miniblock_load(lk_file_reader *file, lk_page *page, lk_scratch *scratch
     }
     if (rc == LK_OK && page->layout.dictionary != NULL) {
         rc = load_dictionary(file, page, scratch, err);
+    }
+    if (rc == LK_OK && page->layout.rep != NULL) {
+        rc = load_row_index(file, page, scratch, err);
     }
     return rc;
 }
@@ -250,20 +284,22 @@ static bool cut(lk_bytes *rest, size_t *at, size_t size, lk_bytes *out)
     return true;
 }
 
-/* Takes a chunk apart; *def: its definition levels (empty without). */
-static bool parse_chunk(
-    const lk_page_layout *layout, lk_bytes chunk, uint32_t values, lk_chunk *out, lk_bytes *def)
+bool lk_miniblock_parse(
+    const lk_page_layout *layout, lk_bytes bytes, uint32_t values, lk_chunk *out, lk_chunk_levels *levels)
 {
-    bool     has_def = layout->def != NULL;
-    size_t   width = layout->large_chunk ? 4 : 2, at = 2U + 2U * has_def + width * layout->num_buffers;
-    lk_bytes rest = chunk;
-    *def = (lk_bytes){0};
-    if (chunk.size < at || (has_def && lk_load_u16(chunk.data) != values)) {
+    unsigned level_blocks = (layout->rep != NULL ? 1U : 0U) + (layout->def != NULL ? 1U : 0U), block = 0;
+    size_t   width = layout->large_chunk ? 4 : 2, at = 2U + 2U * level_blocks + width * layout->num_buffers;
+    *levels = (lk_chunk_levels){0};
+    if (bytes.size < at) {
         return false;
     }
-    const char *sizes = chunk.data + 2 + 2 * has_def;
+    const char *sizes = bytes.data + 2 + 2 * level_blocks;
+    levels->count = lk_load_u16(bytes.data);
     at = (at + 7) & ~(size_t)7;
-    if (has_def && !cut(&rest, &at, lk_load_u16(chunk.data + 2), def)) {
+    if (layout->rep != NULL && !cut(&bytes, &at, lk_load_u16(bytes.data + 2 + 2 * block++), &levels->rep)) {
+        return false;
+    }
+    if (layout->def != NULL && !cut(&bytes, &at, lk_load_u16(bytes.data + 2 + 2 * block++), &levels->def)) {
         return false;
     }
     out->values = values;
@@ -271,7 +307,7 @@ static bool parse_chunk(
     for (size_t buffer = 0; buffer < layout->num_buffers; buffer++) {
         uint32_t size = 0;
         memcpy(&size, sizes + buffer * width, width);
-        if (!cut(&rest, &at, size, &out->buffers[buffer])) {
+        if (!cut(&bytes, &at, size, &out->buffers[buffer])) {
             return false;
         }
     }
@@ -294,7 +330,7 @@ static lk_rc open_chunk(cursor *self, size_t chunk, lk_err *err)
 {
     const lk_page_rows *rows = self->rows;
     const lk_page      *page = rows->page;
-    lk_bytes            def;
+    lk_chunk_levels     levels;
     while (chunk >= self->spans[self->span].end) {
         self->span++;
     }
@@ -303,12 +339,13 @@ static lk_rc open_chunk(cursor *self, size_t chunk, lk_err *err)
     lk_bytes    bytes = {(const char *)rows->scratch->bytes.data + in->at + skip,
            (size_t)(page->chunk_starts[chunk + 1] - page->chunk_starts[chunk]) * 8};
     uint32_t    values = page->value_starts[chunk + 1] - page->value_starts[chunk];
-    if (!parse_chunk(&page->layout, bytes, values, &self->view.parts, &def)) {
+    if (!lk_miniblock_parse(&page->layout, bytes, values, &self->view.parts, &levels) ||
+        (page->layout.def != NULL && levels.count != values)) {
         return damaged(rows->file, "a chunk is damaged", err);
     }
     self->view.chunk = chunk;
     self->view.whole = false;
-    return page->layout.def == NULL ? LK_OK : read_levels(self, def, err);
+    return page->layout.def == NULL ? LK_OK : read_levels(self, levels.def, err);
 }
 
 /* Decodes all of the open chunk, for several ranges to copy from. */

@@ -53,7 +53,7 @@ static lk_rc unsupported(const char *name, lk_err *err)
 
 static lk_rc parse_bits(uint64_t bits, uint32_t *out, lk_err *err)
 {
-    if (bits == 0 || bits > UINT32_MAX / 64) {
+    if (bits > UINT32_MAX / 64) {
         return lk_fail(err, LK_E_CORRUPT_FILE, "an encoding of %llu bits", (unsigned long long)bits);
     }
     *out = (uint32_t)bits;

@@ -8,7 +8,7 @@
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
-enum { ROWS_MAX = 20000, COLUMNS_MAX = 16 };
+enum { ROWS_MAX = 20000, COLUMNS_MAX = 16, DEPTH_MAX = 5 };
 
 /* The input as the one object of a store. */
 typedef struct object {
@@ -51,18 +51,30 @@ static const struct lk_store_ops ops = {
 
 static const char *const formats[] = {"c", "s", "i", "l", "d:38,0", "b", "u", "U", "w:300", "n"};
 
+static void fill(struct ArrowSchema *field, lk_file_reader *file, size_t column, lk_field_source *out)
+{
+    bool leaf = field->n_children == 0 || strncmp(field->format, "+w", 2) == 0;
+    *out = (lk_field_source){.field = field, .file = leaf ? file : NULL, .column = column};
+    if (!leaf) { /* one child each, so the next source is free */
+        out->children = out + 1;
+        out->child_count = 1;
+        fill(field->children[0], file, column, out + 1);
+    }
+}
+
 static void decode(lk_file_reader *file, size_t column, struct ArrowSchema *field, lk_buffer_pool *pool)
 {
     uint64_t           rows = lk_file_reader_rows(file), count = rows < ROWS_MAX ? rows : ROWS_MAX;
     const lk_row_range ranges[] = {{0, count / 3}, {count / 3 + (count > 8), count / 2}};
     const lk_row_range end = {rows - count, count};
-    lk_field_source    source = {.field = field, .file = file, .column = column};
+    lk_field_source    source[DEPTH_MAX];
     struct ArrowArray  out = {0};
     lk_err             err = {0}, again = {0};
-    if (count > 0 && lk_file_decode(&source, ranges, 2, pool, &out, &err) == LK_OK) {
+    fill(field, file, column, source);
+    if (count > 0 && lk_file_decode(source, ranges, 2, pool, &out, &err) == LK_OK) {
         out.release(&out);
     }
-    if (count > 0 && lk_file_decode(&source, &end, 1, pool, &out, &again) == LK_OK) {
+    if (count > 0 && lk_file_decode(source, &end, 1, pool, &out, &again) == LK_OK) {
         out.release(&out);
     }
 }
@@ -84,6 +96,35 @@ static void decode_column(lk_file_reader *file, size_t column, lk_buffer_pool *p
     decode(file, column, &field, pool);
 }
 
+/* The item inside nodes of these formats, outer to inner. */
+static void decode_nested(lk_file_reader *file, size_t column, const char *const *nodes, size_t count,
+    const char *item, lk_buffer_pool *pool)
+{
+    struct ArrowSchema  fields[DEPTH_MAX] = {{0}};
+    struct ArrowSchema *children[DEPTH_MAX];
+    for (size_t i = 0; i <= count; i++) {
+        fields[i] = (struct ArrowSchema){
+            .format = i < count ? nodes[i] : item, .name = "v", .flags = ARROW_FLAG_NULLABLE};
+        children[i] = &fields[i + (i < count)];
+        fields[i].n_children = i < count;
+        fields[i].children = i < count ? &children[i] : NULL;
+    }
+    decode(file, column, fields, pool);
+}
+
+static void decode_lists(lk_file_reader *file, size_t column, lk_buffer_pool *pool)
+{
+    static const char *const items[] = {"i", "l", "g", "u", "b"};
+    static const char *const nodes[] = {"+s", "+l", "+s", "+L"};
+    for (size_t item = 0; item < sizeof items / sizeof items[0]; item++) {
+        decode_nested(file, column, nodes + 1, 1, items[item], pool);
+        decode_nested(file, column, nodes, 1, items[item], pool);
+        decode_nested(file, column, nodes, 2, items[item], pool);
+        decode_nested(file, column, nodes + 1, 3, items[item], pool);
+        decode_nested(file, column, nodes + 1, 2, items[item], pool);
+    }
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     object          self = {.store = {&ops, {"fuzz", 4}}, .data = data, .size = size};
@@ -98,6 +139,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     size_t          columns = lk_file_reader_column_count(file);
     for (size_t column = 0; column < columns && column < COLUMNS_MAX; column++) {
         decode_column(file, column, pool);
+        decode_lists(file, column, pool);
     }
     const lk_stats *stats = lk_file_stats(file);
     for (size_t zone = 0; zone < lk_stats_zone_count(stats) && zone < ROWS_MAX; zone++) {

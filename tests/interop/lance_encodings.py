@@ -68,6 +68,23 @@ def choice(values, kind):
     return lambda rng, count: pa.array([values[i] for i in rng.integers(0, len(values), count)], kind)
 
 
+def lists(make, longest=5, nulls=True, shortest=0, kind=pa.ListArray):
+    def build(rng, count):
+        sizes = rng.integers(shortest, longest, count)
+        missing = tenth(rng, count)
+        sizes[missing & nulls] = 0
+        offsets = np.concatenate([[0], np.cumsum(sizes)])
+        offsets = pa.array(offsets, pa.int64() if kind is pa.LargeListArray else pa.int32())
+        return kind.from_arrays(offsets, make(rng, offsets[-1].as_py()), mask=pa.array(missing) if nulls else None)
+    return build
+
+
+def maps(rng, count):
+    offsets = np.concatenate([[0], np.cumsum(rng.integers(0, 4, count))]).astype("int32")
+    keys = [f"k{i}" for i in range(offsets[-1])]
+    return pa.MapArray.from_arrays(pa.array(offsets), pa.array(keys), small(rng, len(keys)))
+
+
 small = integers("int64", 0, 1000, nulls=True)
 text = texts(with_nulls_and_empties)
 COLUMNS = {
@@ -147,8 +164,33 @@ COLUMNS = {
     "struct_of_vector": (800, struct(vectors(4), lambda rng, count: pa.array(rng.random(count) < 0.5)), None),
 }
 
+LISTS = {
+    "list": (3000, lists(small), None),
+    "list_plain": (3000, lists(integers("int32", 0, 9), nulls=False), None),
+    "list_never_empty": (3000, lists(integers("int32", 0, 9), nulls=False, shortest=1), None),
+    "list_of_constants": (1500, lists(lambda rng, count: pa.array(np.full(count, 7))), None),
+    "list_of_text": (3000, lists(text), None),
+    "list_of_one_text": (1500, lists(lambda rng, count: pa.array(["same text"] * count)), None),
+    "list_of_nulls": (1500, lists(lambda rng, count: pa.nulls(count, pa.int32())), None),
+    "list_large": (1500, lists(floats(), kind=pa.LargeListArray), None),
+    "list_long": (6, lists(floats("float32"), longest=3000), None),
+    "list_very_long": (20, lists(integers("int32", 0, 1000), longest=9000), None),
+    "list_empty": (3000, lambda rng, count: pa.array([[]] * count, pa.list_(pa.int32())), None),
+    "list_null": (3000, lambda rng, count: pa.nulls(count, pa.list_(pa.int32())), None),
+    "list_empty_or_null": (3000, choice([[], None], pa.list_(pa.int32())), None),
+    "list_of_lists": (1500, lists(lists(small)), None),
+    "list_of_vectors": (900, lists(vectors(4)), None),
+    "list_of_structs": (1500, lists(struct(small, text, nulls=True)), None),
+    "list_of_structs_of_lists": (800, lists(struct(lists(small), text)), None),
+    "struct_of_lists": (1500, struct(lists(small), lists(text), text, nulls=True), None),
+    "zip_list": (3000, lists(small), {STRUCTURE: "fullzip"}),
+    "zip_list_of_text": (3000, lists(text), {STRUCTURE: "fullzip"}),
+    "list_of_pages": (400, lists(texts(sentence(80))), None),
+}
+MAPS = {"map": (1500, maps, None), "list_of_maps": (500, lists(maps), None)} # files of version 2.2 only
+
 
 def table(name):
-    rows, make, metadata = COLUMNS[name]
+    rows, make, metadata = (COLUMNS | LISTS | MAPS)[name]
     values = make(np.random.default_rng(len(name) * 1000 + rows), rows)
     return pa.table([values], schema=pa.schema([pa.field("v", values.type, metadata=metadata)]))

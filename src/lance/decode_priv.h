@@ -1,0 +1,40 @@
+#ifndef LK_LANCE_DECODE_PRIV_H
+#define LK_LANCE_DECODE_PRIV_H
+/* decode_priv.h - what decode.c (structs and leaves) and decode_lists.c (everything in or around lists) share. */
+#include "lance/file_priv.h"
+#include "lance/stream.h"
+
+/* What one lk_file_decode carries around. Confined. */
+typedef struct lk_decoder {
+    const lk_row_range *ranges;
+    size_t              range_count;
+    uint64_t            rows;
+    lk_scratch          scratch;
+    lk_row_range       *local; /* the part of ranges inside a page, relative to it */
+} lk_decoder;
+
+/* A field without lists in it. parents: the validity of the structs around it, filled along the way. */
+LK_MUST_CHECK lk_rc lk_decode_field(lk_decoder *decoder, const lk_field_source *source, lk_validity *parents,
+    size_t parent_count, struct ArrowArray *out, lk_err *err);
+
+/* A field with lists in it. */
+LK_MUST_CHECK lk_rc lk_decode_lists(
+    lk_decoder *decoder, const lk_field_source *source, struct ArrowArray *out, lk_err *err);
+
+/* The pages of a column into `column`, and with a stream their levels into that. */
+LK_MUST_CHECK lk_rc lk_decode_pages(
+    lk_decoder *decoder, const lk_field_source *source, lk_column *column, lk_stream *stream, lk_err *err);
+
+/* LK_E_CORRUPT_FILE for text that is not UTF-8. */
+LK_MUST_CHECK lk_rc lk_decode_check_text(const lk_column *column, lk_err *err);
+
+/* rows rows of any type, all null. */
+LK_MUST_CHECK lk_rc lk_decode_nulls(
+    lk_decoder *decoder, const struct ArrowSchema *field, uint64_t rows, struct ArrowArray *out, lk_err *err);
+
+bool lk_source_present(const lk_field_source *source);   /* some leaf below lies in a file */
+bool lk_source_has_lists(const lk_field_source *source); /* a list or map, at any depth */
+bool lk_is_list(const struct ArrowSchema *field);        /* list, large list or map */
+bool lk_is_struct(const struct ArrowSchema *field);
+
+#endif
