@@ -14,7 +14,9 @@
 #define PROPERTY_OPERATION LK_LITERAL("lake.append.operation_id")
 #define PROPERTY_DIGEST    LK_LITERAL("lake.append.payload_sha256")
 
-enum { OPEN_ATTEMPTS = 3 }; /* a staging name may be swept between reading the pointer and opening */
+/* With the pointer: a staging name may be swept between reading it and opening. Without: a version that was just
+ * published gets its final name a moment later (commit.h), so a reader apart gives it that moment. */
+enum { OPEN_ATTEMPTS = 3, NAME_ATTEMPTS = 20, NAME_PAUSE_MS = 10 };
 
 typedef struct lance_engine {
     lk_engine               base;
@@ -107,11 +109,15 @@ static lk_rc find_manifest(lance_engine *engine, lk_table_at at, lk_arena *arena
 static lk_rc open_manifest(
     lance_engine *engine, lk_table_at at, lk_table_files *files, lk_dataset **out, lk_err *err)
 {
+    bool  apart = engine->options.kv == NULL;
     lk_rc rc = LK_E_NOT_FOUND;
-    for (int attempt = 0; rc == LK_E_NOT_FOUND && attempt < OPEN_ATTEMPTS; attempt++) {
+    for (int i = 0; rc == LK_E_NOT_FOUND && i < (apart ? NAME_ATTEMPTS : OPEN_ATTEMPTS); i++) {
         lk_arena arena = {0};
         lk_bytes path = {0};
         *err = (lk_err){0};
+        if (apart && i > 0) {
+            lk_clock_sleep_ms(engine->options.clock, NAME_PAUSE_MS);
+        }
         rc = find_manifest(engine, at, &arena, &path, err);
         rc = rc == LK_OK ? lk_dataset_open_manifest(&files->env, path, out, err) : rc;
         lk_arena_close(&arena);

@@ -234,7 +234,6 @@ static void an_append_to_an_open_table_lists_nothing_opens_one_name_and_syncs_on
     end_world(&d);
 }
 
-/* -- tables below a root ----------------------------------------------------------------------------------- */
 static uint64_t rows_at(lk_engine *engine, lk_bytes location, uint64_t version)
 {
     lk_err             err = {0};
@@ -246,6 +245,48 @@ static uint64_t rows_at(lk_engine *engine, lk_bytes location, uint64_t version)
     return rows;
 }
 
+/* -- a reader apart ---------------------------------------------------------------------------------------- */
+typedef struct late_name {
+    deathly *d;
+    char     hidden[200], final[200];
+} late_name;
+
+static void name_later(void *context)
+{
+    late_name *l = context;
+    lk_clock_sleep_ms(lk_clock_real(), 30);
+    assert_int_equal(rename(l->hidden, l->final), 0);
+}
+
+static void a_reader_without_the_pointer_opens_final_names_and_gives_a_new_one_its_moment(void **state)
+{
+    (void)state;
+    deathly    d;
+    lk_engine *apart = NULL;
+    uint64_t   version = 0;
+    lk_thread  thread;
+    make_world(&d);
+    const lk_lance_engine_options options = {.clock = lk_clock_real(), .random = lk_random_os()};
+    assert_int_equal(lk_lance_engine_open(&apart, &options, &d.err), LK_OK);
+    assert_int_equal(rows_at(apart, lk_bytes_of(d.location), 2), 10);
+    assert_int_equal(append(&d, 2, "op2", 10, &version), LK_OK);
+    late_name late = {.d = &d};
+    snprintf(late.hidden, sizeof late.hidden, "%s/hidden", d.root);
+    snprintf(late.final, sizeof late.final, "%s/_versions/%020llu.manifest", d.location, ~3ull);
+    assert_int_equal(rename(late.final, late.hidden), 0);
+    assert_int_equal(lk_thread_start(&thread, "name", name_later, &late, &d.err), LK_OK);
+    assert_int_equal(rows_at(apart, lk_bytes_of(d.location), 3), 20);
+    lk_thread_join(&thread);
+    lk_table_snapshot *snapshot = NULL;
+    const lk_table_at  none = {lk_bytes_of(d.location), INCARNATION, 9};
+    assert_int_equal(apart->ops->open(apart, none, &snapshot, &d.err), LK_E_SNAPSHOT_GONE);
+    d.err = (lk_err){0};
+    assert_int_equal(apart->ops->recover(apart, (lk_commit_terms){0}, NULL, &d.err), LK_E_UNIMPLEMENTED);
+    apart->ops->close(apart);
+    end_world(&d);
+}
+
+/* -- tables below a root ----------------------------------------------------------------------------------- */
 static void a_table_below_the_root_is_one_by_either_name_and_survives_a_move(void **state)
 {
     (void)state;
@@ -298,6 +339,7 @@ static void a_table_below_the_root_is_one_by_either_name_and_survives_a_move(voi
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_reader_without_the_pointer_opens_final_names_and_gives_a_new_one_its_moment),
         cmocka_unit_test(a_table_below_the_root_is_one_by_either_name_and_survives_a_move),
         cmocka_unit_test(whatever_call_a_process_dies_at_an_append_is_whole_or_nothing),
         cmocka_unit_test(an_append_to_an_open_table_lists_nothing_opens_one_name_and_syncs_once),
