@@ -20,8 +20,8 @@ lk_dataset *lk_dataset_new(const lk_lance_env *env, lk_manifest *manifest, lk_fi
     dataset->env = *env;
     dataset->manifest = manifest;
     files = files == NULL ? env->files : files;
-    dataset->files =
-        files == NULL ? lk_file_cache_new(env->store, env->budget, env->open_files) : lk_file_cache_ref(files);
+    dataset->files = files == NULL ? lk_file_cache_new(env->store, env->budget, env->open_files)
+                                   : lk_file_cache_ref(files);
     dataset->deletions = calloc(manifest->fragment_count + 1, sizeof(lk_deletion *));
     dataset->bases = calloc(manifest->base_count + 1, sizeof *dataset->bases);
     LK_ASSERT(dataset->deletions != NULL && dataset->bases != NULL);

@@ -53,7 +53,8 @@ static size_t bucket_of(const lk_bound_table *table)
 
 static bool same(const entry *e, const lk_bound_table *table)
 {
-    return e->version == table->version && lk_bytes_equal((lk_bytes){e->text, e->location_size}, table->location) &&
+    return e->version == table->version &&
+           lk_bytes_equal((lk_bytes){e->text, e->location_size}, table->location) &&
            lk_bytes_equal((lk_bytes){e->text + e->location_size, e->incarnation_size}, table->incarnation);
 }
 
@@ -84,7 +85,7 @@ static entry *add(lk_bind *bind, const lk_bound_table *table)
 static void unchain(lk_bind *bind, entry *e)
 {
     lk_bound_table key = {.location = {e->text, e->location_size}, .version = e->version};
-    entry **at = &bind->buckets[bucket_of(&key)];
+    entry        **at = &bind->buckets[bucket_of(&key)];
     while (*at != e) {
         at = &(*at)->chain;
     }
@@ -161,10 +162,11 @@ static lk_rc check_version(const lk_sql_table *wanted, const lk_registration *no
     return LK_OK;
 }
 
-lk_rc lk_bind_resolve(lk_bind *bind, const lk_sql_table *table, lk_arena *arena, lk_bound_table *out, lk_err *err)
+lk_rc lk_bind_resolve(
+    lk_bind *bind, const lk_sql_table *table, lk_arena *arena, lk_bound_table *out, lk_err *err)
 {
     lk_registration now = {0};
-    lk_err check = {0};
+    lk_err          check = {0};
     if (lk_table_ref_check(table->table, &check) != LK_OK) {
         return lk_fail(err, LK_E_TABLE_NOT_FOUND, "no table can have this name");
     }
@@ -202,12 +204,13 @@ static lk_table_snapshot *await(lk_bind *bind, entry *e)
     return snapshot;
 }
 
-static lk_rc open_entry(lk_bind *bind, entry *e, const lk_bound_table *table, lk_table_snapshot **out, lk_err *err)
+static lk_rc open_entry(
+    lk_bind *bind, entry *e, const lk_bound_table *table, lk_table_snapshot **out, lk_err *err)
 {
     lk_table_snapshot *snapshot = NULL;
-    lk_table_at at = {table->location, table->incarnation, table->version};
-    lk_rc rc = bind->engine->ops->open(bind->engine, at, &snapshot, err);
-    size_t bytes = rc == LK_OK ? snapshot->ops->bytes(snapshot) : 0;
+    lk_table_at        at = {table->location, table->incarnation, table->version};
+    lk_rc              rc = bind->engine->ops->open(bind->engine, at, &snapshot, err);
+    size_t             bytes = rc == LK_OK ? snapshot->ops->bytes(snapshot) : 0;
 
     lk_mutex_lock(&bind->mutex);
     entry *old = NULL;
@@ -237,8 +240,8 @@ lk_rc lk_bind_pin(lk_bind *bind, const lk_bound_table *table, lk_table_snapshot 
 {
     for (;;) {
         lk_mutex_lock(&bind->mutex);
-        entry *e = find(bind, table);
-        bool mine = e == NULL;
+        entry             *e = find(bind, table);
+        bool               mine = e == NULL;
         lk_table_snapshot *snapshot = NULL;
         if (mine) {
             e = add(bind, table);

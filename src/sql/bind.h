@@ -37,6 +37,7 @@ LK_MUST_CHECK lk_rc lk_bind_resolve(
     lk_bind *bind, const lk_sql_table *table, lk_arena *arena, lk_bound_table *out, lk_err *err);
 
 /* The open table at that version; one lk_table_snapshot_unref is owed. LK_E_SNAPSHOT_GONE when reclaimed. */
-LK_MUST_CHECK lk_rc lk_bind_pin(lk_bind *bind, const lk_bound_table *table, lk_table_snapshot **out, lk_err *err);
+LK_MUST_CHECK lk_rc lk_bind_pin(
+    lk_bind *bind, const lk_bound_table *table, lk_table_snapshot **out, lk_err *err);
 
 #endif
