@@ -152,6 +152,9 @@ _Static_assert(LK_GRPC_MEMORY_BYTES_MAX >= 2 * LK_GRPC_PUT_MESSAGE_BYTES_MAX, "o
 /* A tag or a branch is a few hundred bytes of JSON. */
 #define LK_REF_BYTES_MAX (1024 * 1024)
 
+/* An object that no version refers to may belong to a commit that is being made; after seven days it does not. */
+#define LK_CLEANUP_UNVERIFIED_MS (7 * 24 * 3600 * 1000LL)
+
 /* A tag is a file name, with room for ".json" and for a temporary's suffix. */
 #define LK_TAG_NAME_BYTES_MAX 200
 

@@ -10,6 +10,7 @@
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 enum {
     TAG_LIST,
@@ -20,7 +21,8 @@ enum {
     DELETE,
     COLUMNS_ADD,
     COLUMNS_DROP,
-    COLUMNS_RENAME
+    COLUMNS_RENAME,
+    CLEANUP
 };
 
 /* A command's options, parsed against the row of this file's table. */
@@ -372,6 +374,86 @@ static int columns_rename(lk_cli *cli, int argc, char **argv)
     return end_columns(rc, json, "renamed", &lance, next, &err);
 }
 
+/* -- cleanup -------------------------------------------------------------------------------------------- */
+
+/* "90s", "30m", "12h", "14d", "2w". */
+static lk_rc parse_duration(const char *text, uint64_t *ms, lk_err *err)
+{
+    static const struct {
+        char     unit;
+        uint64_t ms;
+    } units[] = {{'s', 1000}, {'m', 60 * 1000}, {'h', 3600 * 1000}, {'d', 24 * 3600 * 1000},
+        {'w', 7 * 24 * 3600 * 1000ULL}};
+    enum { COUNT_MAX = 1000000 };
+    uint64_t count = 0;
+    size_t   digits = strspn(text, "0123456789");
+    for (size_t i = 0; i < digits && count <= COUNT_MAX; i++) {
+        count = count * 10 + (uint64_t)(text[i] - '0');
+    }
+    for (size_t i = 0; digits > 0 && count <= COUNT_MAX && i < sizeof units / sizeof units[0]; i++) {
+        if (text[digits] == units[i].unit && text[digits + 1] == '\0') {
+            *ms = count * units[i].ms;
+            return LK_OK;
+        }
+    }
+    return lk_cli_usage(err, "a duration is a number and s, m, h, d or w, as in 14d, not %.50s", text);
+}
+
+static void report_cleanup(bool json, bool dry_run, const lk_cleanup_report *done)
+{
+    const report_number numbers[] = {
+        {"versions", done->versions},
+        {"versions_removed", done->versions_removed},
+        {"versions_named", done->versions_named},
+        {"files_removed", done->files_removed},
+        {"bytes_removed", done->bytes_removed},
+    };
+    lk_buf sentence = {0};
+    lk_buf_format(&sentence,
+        "%s %" PRIu64 " of %" PRIu64 " versions and %" PRIu64 " files of %" PRIu64
+        " bytes; tags and branches keep %" PRIu64 " old versions",
+        dry_run ? "would remove" : "removed", done->versions_removed, done->versions, done->files_removed,
+        done->bytes_removed, done->versions_named);
+    report(json, sentence.data, numbers, sizeof numbers / sizeof numbers[0]);
+    lk_buf_deinit(&sentence);
+}
+
+static int clean_up(lk_cli *cli, int argc, char **argv)
+{
+    const char        *uri = NULL, *older_than = NULL;
+    bool               json = false;
+    lk_cleanup_options options = {0};
+    lk_cleanup_report  done = {0};
+    lk_cli_lance       lance = {0};
+    lk_err             err = {0};
+    int                code = 0;
+    const lk_arg       args[] = {
+              {"URI", LK_ARG_OPERAND, &uri, NULL, "directory of the dataset", false},
+              {"--retain", LK_ARG_U64, &options.retain, "N", "the newest N versions stay (default 1)", false},
+              {"--older-than", LK_ARG_TEXT, &older_than, "D",
+                  "younger versions stay: 90s, 30m, 12h, 14d, 2w (default 14d; with --retain alone 0s)", false},
+              {"--delete-unverified", LK_ARG_FLAG, &options.delete_unverified, NULL,
+                  "also files of the last 7 days that no version refers to: nobody may be writing", false},
+              {"--dry-run", LK_ARG_FLAG, &options.dry_run, NULL, "only say what would go", false},
+              {"--json", LK_ARG_FLAG, &json, NULL, "one JSON object", false},
+    };
+    if (!parse(cli, CLEANUP, args, sizeof args / sizeof args[0], argc, argv, &code)) {
+        return code;
+    }
+    older_than = older_than != NULL ? older_than : options.retain > 0 ? "0s" : "14d";
+    lk_rc rc = parse_duration(older_than, &options.older_than_ms, &err);
+    if (rc == LK_OK) {
+        rc = lk_cli_lance_open(&lance, uri, 0, &err);
+    }
+    if (rc == LK_OK) {
+        rc = lk_dataset_cleanup(&lance.env, &options, &done, &err);
+    }
+    if (rc == LK_OK) {
+        report_cleanup(json, options.dry_run, &done);
+    }
+    return end(rc, &lance, &err);
+}
+
 const lk_cli_command lk_cli_lance_change_commands[] = {
     [TAG_LIST] = {{"lance tag list", "list a Lance dataset's tags", NULL}, tag_list},
     [TAG_CREATE] = {{"lance tag create", "give a version a name, which keeps it from cleanup",
@@ -401,5 +483,10 @@ const lk_cli_command lk_cli_lance_change_commands[] = {
     [COLUMNS_RENAME] = {{"lance columns rename", "rename a column of a Lance dataset",
                             "Example:\n  lake lance columns rename ./arm.lance --column q --to joints"},
         columns_rename},
+    [CLEANUP] = {{"lance cleanup", "remove a Lance dataset's old versions and the files only they need",
+                     "The newest version, tagged versions and those that branches grew from always stay.\n"
+                     "Examples:\n  lake lance cleanup ./arm.lance --older-than 30d --retain 10\n"
+                     "  lake lance cleanup ./arm.lance --retain 1 --dry-run"},
+        clean_up},
     {{NULL, NULL, NULL}, NULL},
 };

@@ -1,15 +1,19 @@
 """What `lake lance` changes in a table and what pylance changes in it, each read by the other; for every release."""
+import datetime
 import json
 import multiprocessing
 import os
+import random
+import shutil
 import subprocess
+import time
 
 import lance
 import pyarrow as pa
 import pytest
 
 from lance_cases import few_columns, uri # noqa: F401
-from lance_support import ROOT, ToolError, append, assert_reads_alike, assert_same, create, reference, scan
+from lance_support import FULL, ROOT, ToolError, append, assert_reads_alike, assert_same, create, reference, scan
 
 LAKE = os.environ.get("LAKE_BIN", ROOT / "build/lake")
 
@@ -392,3 +396,123 @@ def test_edits_of_both_at_the_same_time_are_all_done(uri, tmp_path): # noqa: F81
     assert_reads_alike(uri, tmp_path)
     versions = sorted(v["version"] for v in lance.dataset(str(uri)).versions())
     assert versions == list(range(1, versions[-1] + 1))
+
+
+# -- cleanup ------------------------------------------------------------------------------------------------
+
+def files(uri): # noqa: F811
+    return {str(path.relative_to(uri)) for path in uri.rglob("*")
+            if path.is_file() and path.name != "latest_version_hint.json"}
+
+
+def many_changes(uri, tmp_path): # noqa: F811
+    """Versions of ours and of pylance's, with an index, deletes of both, a cast and a compaction."""
+    ours(uri, tmp_path)
+    dataset = lance.dataset(str(uri))
+    dataset.create_scalar_index("id", "BTREE")
+    dataset.delete("id % 10 = 3")
+    delete(uri, "id % 10 = 4")
+    lance.dataset(str(uri)).add_columns({"y": "id * 2"})
+    lance.dataset(str(uri)).alter_columns({"path": "y", "data_type": pa.int32()})
+    append(uri, lance.dataset(str(uri)).to_table().slice(0, 5), tmp_path)
+    lance.dataset(str(uri)).update({"s": "'changed'"}, where="id = 150")
+    columns("drop", uri, column="x")
+    lance.dataset(str(uri)).optimize.compact_files()
+
+
+def test_a_cleanup_leaves_what_the_reference_would(uri, tmp_path): # noqa: F811
+    many_changes(uri, tmp_path)
+    rows = reference(uri)
+    before = files(uri)
+    other = tmp_path / "other.lance"
+    shutil.copytree(uri, other)
+    lance.dataset(str(other)).cleanup_old_versions(datetime.timedelta(0), delete_unverified=False)
+    done = report("cleanup", uri, "--retain", 1)
+    assert done["versions"] == lance.dataset(str(uri)).version and done["versions_removed"] == done["versions"] - 1
+    assert done["versions_named"] == 0
+    assert files(uri) == files(other)
+    assert done["files_removed"] > 10 and len(before) > len(files(uri))
+    assert_same(reference(uri), rows)
+    assert_reads_alike(uri, tmp_path)
+    assert lance.dataset(str(uri)).to_table(filter="id = 5").num_rows == 2
+    lance.write_dataset(rows.slice(0, 3), str(uri), mode="append")
+    append(uri, rows.slice(0, 3), tmp_path)
+    assert_reads_alike(uri, tmp_path)
+
+
+def test_tags_and_branches_keep_their_versions_whole(uri, tmp_path): # noqa: F811
+    many_changes(uri, tmp_path)
+    dataset = lance.dataset(str(uri))
+    dataset.tags.create("t", 3)
+    lake("tag", "create", uri, "u", "--version", 5)
+    branch = dataset.create_branch("feat/x", 4)
+    lance.write_dataset(branch.to_table().slice(0, 3), branch, mode="append")
+    expected = {version: reference(uri, version) for version in (3, 4, 5)}
+    on_branch = scan(uri / "tree/feat/x", tmp_path)
+    would = report("cleanup", uri, "--retain", 2, "--dry-run")
+    done = report("cleanup", uri, "--retain", 2)
+    assert would == done and done["versions_named"] == 3
+    for version, rows in expected.items():
+        assert_same(reference(uri, version), rows)
+        assert_reads_alike(uri, tmp_path, version)
+    assert_same(lance.dataset(str(uri)).checkout_version(("feat/x", None)).to_table(), on_branch)
+    with pytest.raises(ToolError, match="branch feat/x"):
+        lake("cleanup", uri / "tree/feat/x", "--retain", 1)
+    kept = sorted(v["version"] for v in lance.dataset(str(uri)).versions())
+    assert kept[:3] == [3, 4, 5] and len(kept) == 5
+    lance.dataset(str(uri)).cleanup_old_versions(datetime.timedelta(0), error_if_tagged_old_versions=False)
+    assert_reads_alike(uri, tmp_path)
+
+
+def test_young_versions_and_files_stay(uri, tmp_path): # noqa: F811
+    many_changes(uri, tmp_path)
+    (uri / "data/young.lance").write_bytes(b"somebody is writing")
+    before = files(uri)
+    assert report("cleanup", uri)["versions_removed"] == 0
+    assert report("cleanup", uri, "--older-than", "1h", "--retain", 1)["versions_removed"] == 0
+    assert files(uri) == before
+    report("cleanup", uri, "--retain", 1)
+    assert "data/young.lance" in files(uri)
+    week_ago = time.time() - 7 * 24 * 3600 - 60
+    os.utime(uri / "data/young.lance", (week_ago, week_ago))
+    assert report("cleanup", uri, "--retain", 1)["files_removed"] == 1
+    with pytest.raises(ToolError, match="^2: .*a duration"):
+        lake("cleanup", uri, "--older-than", "1y")
+
+
+def test_a_clone_is_cleaned_without_its_source(uri, tmp_path): # noqa: F811
+    ours(uri, tmp_path)
+    lance.dataset(str(uri)).delete("id % 10 = 3")
+    lance.dataset(str(uri)).tags.create("t", 3)
+    clone = tmp_path / "clone.lance"
+    lance.dataset(str(uri)).shallow_clone(str(clone), "t")
+    before = files(uri)
+    delete(clone, "id % 10 = 4")
+    delete(clone, "id % 10 = 5")
+    report("cleanup", clone, "--retain", 1, "--delete-unverified")
+    assert files(uri) == before
+    assert_same(reference(clone), without(few_columns(300), lambda row: row["id"] % 10 in (3, 4, 5)))
+    assert_reads_alike(clone, tmp_path)
+
+
+def test_a_killed_cleanup_leaves_whole_versions_and_the_next_one_ends_it(uri, tmp_path): # noqa: F811
+    for number in range(100 if FULL else 8):
+        place = uri / str(number)
+        create(place, few_columns(0).schema, tmp_path)
+        for i in range(60):
+            lance.write_dataset(few_columns(3, i * 3), str(place), mode="append")
+        delete(place, "id < 30")
+        process = subprocess.Popen([LAKE, "lance", "cleanup", place, "--retain", "3"], stdout=subprocess.DEVNULL)
+        time.sleep(random.Random(number).uniform(0.0, 0.15))
+        process.kill()
+        process.wait()
+        for version in lance.dataset(str(place)).versions()[::7]:
+            assert_reads_alike(place, tmp_path, version["version"])
+        report("cleanup", place, "--retain", 3)
+        assert len(lance.dataset(str(place)).versions()) == 3
+        left = [name for name in files(place) if ".tmp" in name]
+        assert len(left) <= 1 and not [name for name in left if "removed" in name or "cleanup" in name]
+        report("cleanup", place, "--retain", 3, "--delete-unverified")
+        assert not [name for name in files(place) if ".tmp" in name]
+        assert len([name for name in files(place) if name.startswith("data/")]) == 60
+        assert_reads_alike(place, tmp_path)
