@@ -165,7 +165,10 @@ def ensure_table(server, count, shuffled=False):
 
 def location(server, table):
     """The directory of a table, which pylance and our scanner read in place."""
-    return pathlib.Path(server.resolve(table)["location"])
+    path = pathlib.Path(server.resolve(table)["location"])
+    if not path.is_dir():
+        raise SystemExit(f"{path} is not there; remove {DATA} and run this again")
+    return path
 
 
 # -- peers in a process of their own -----------------------------------------------------------------
