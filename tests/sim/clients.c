@@ -1,6 +1,7 @@
 /* clients.c - see clients.h. */
 #include "clients.h"
 
+#include "base/uuid.h"
 #include "checks.h"
 #include "engine/mem_rows.h"
 #include "sim.h"
@@ -15,6 +16,7 @@ typedef struct call { /* one request on its way; never freed, for a dead server 
     question      question;
     lk_table_ref  table;
     const char   *operation;
+    char          operation_copy[LK_UUID_TEXT_SIZE + 1];
     int64_t       row;
     bool          done;
     lk_rc         rc;
@@ -66,6 +68,10 @@ static lk_rc ask(world *w, const call *what, uint64_t *version)
     call    *c = malloc(sizeof *c);
     LK_ASSERT(c != NULL);
     *c = *what;
+    if (what->operation != NULL) { /* served perhaps when the client has long gone */
+        snprintf(c->operation_copy, sizeof c->operation_copy, "%s", what->operation);
+        c->operation = c->operation_copy;
+    }
     world_network(w);
     if (n->meta != NULL && !(w->chaos && sim_chance(30))) {
         c->authority = lk_meta_authority(n->meta);
