@@ -110,34 +110,6 @@ static const lk_change_ops append_ops = {LK_OPERATION_APPEND, goes_with_append, 
 
 /* -- appending --------------------------------------------------------------------------------------- */
 
-static lk_rc check_columns(const struct ArrowSchema *schema, lk_err *err)
-{
-    for (int64_t i = 0; i < schema->n_children; i++) {
-        lk_rc rc = lk_file_writer_supports(schema->children[i], err);
-        if (rc != LK_OK) {
-            return rc;
-        }
-    }
-    return LK_OK;
-}
-
-/* Columns whose pages are not what their Arrow type suggests. */
-static lk_rc check_layouts(const lk_lance_schema *schema, lk_err *err)
-{
-    for (size_t i = 0; i < schema->field_count; i++) {
-        const lk_lance_field *field = &schema->fields[i];
-        lk_bytes              blob = {0};
-        bool                  is_packed = field->leaf && field->end > i + 1;
-        if (is_packed || lk_schema_metadata(field->arrow, "lance-encoding:blob", &blob)) {
-            lk_rc rc = lk_fail(err, LK_E_UNSUPPORTED_FORMAT, "column %s", field->arrow->name);
-            lk_detail(err, "column \"%.60s\" is a %s, which this build does not write", field->arrow->name,
-                is_packed ? "packed struct" : "blob");
-            return rc;
-        }
-    }
-    return LK_OK;
-}
-
 static lk_rc check_append(const lk_manifest *base, const struct ArrowSchema *rows, lk_err *err)
 {
     lk_rc rc = lk_manifest_check_writable(base, err);
@@ -145,10 +117,7 @@ static lk_rc check_append(const lk_manifest *base, const struct ArrowSchema *row
         rc = lk_change_check_files(base, err);
     }
     if (rc == LK_OK) {
-        rc = check_layouts(base->schema, err);
-    }
-    if (rc == LK_OK) {
-        rc = check_columns(&base->schema->arrow, err);
+        rc = lk_fragment_writer_check(base->schema, err);
     }
     return rc == LK_OK ? lk_schema_compare(&base->schema->arrow, rows, LK_SCHEMA_APPEND, err) : rc;
 }
@@ -233,7 +202,7 @@ lk_rc lk_dataset_create(const lk_lance_env *env, lk_committer *committer, const 
     lk_rc    rc = lk_lance_schema_from_arrow(schema, &lance_schema, err);
     if (rc == LK_OK) {
         c.schema = lance_schema;
-        rc = check_columns(&lance_schema->arrow, err);
+        rc = lk_fragment_writer_check_types(&lance_schema->arrow, err);
     }
     if (rc == LK_OK) {
         rc = check_absent(env, err);

@@ -144,6 +144,15 @@ static void append_footer(lk_buf *object, size_t position)
     lk_buf_append(object, footer, sizeof footer);
 }
 
+lk_rc lk_change_object(lk_bytes body, const lk_pb_new_version *version, lk_buf *object, lk_err *err)
+{
+    size_t position = object->size;
+    lk_buf_append_zeros(object, 4);
+    lk_rc rc = lk_pb_manifest_append(body, version, object, err);
+    append_footer(object, position);
+    return rc;
+}
+
 static lk_rc build_object(const lk_change *change, lk_change_plan *plan, lk_buf *object, lk_err *err)
 {
     lk_pb_new_version *version = &plan->version;

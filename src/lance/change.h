@@ -73,6 +73,10 @@ LK_MUST_CHECK lk_rc lk_change_commit(lk_change *change, lk_manifest **committed,
  * unreferenced and goes with a later cleanup. */
 void lk_change_undo(lk_change *change, const lk_err *err);
 
+/* A manifest object of what `version` makes of a body, without transaction and indices: to read, not to commit. */
+LK_MUST_CHECK lk_rc lk_change_object(
+    lk_bytes body, const lk_pb_new_version *version, lk_buf *object, lk_err *err);
+
 /* LK_E_UNSUPPORTED_FORMAT unless new data files may be written for this table. */
 LK_MUST_CHECK lk_rc lk_change_check_files(const lk_manifest *manifest, lk_err *err);
 

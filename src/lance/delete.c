@@ -11,6 +11,7 @@
 #include "lance/change.h"
 #include "lance/dataset_priv.h"
 #include "lance/deletion_write.h"
+#include "lance/fragment_same.h"
 #include "lance/wire.h"
 
 #include <inttypes.h>
@@ -174,34 +175,6 @@ static lk_rc moved(delete_change *d, const lk_fragment *fragment, const char *ho
     return rc;
 }
 
-static bool same_deletion(const lk_deletion_file *a, const lk_deletion_file *b)
-{
-    return a->kind == b->kind &&
-           (a->kind == LK_DELETION_NONE || (a->read_version == b->read_version && a->id == b->id));
-}
-
-static bool same_base(const lk_base_path *a, const lk_base_path *b)
-{
-    return a == NULL ? b == NULL : b != NULL && a->id == b->id;
-}
-
-static bool same_file(const lk_data_file *a, const lk_data_file *b)
-{
-    size_t size = a->field_count * sizeof *a->fields;
-    return lk_bytes_equal(a->path, b->path) && same_base(a->base, b->base) &&
-           a->field_count == b->field_count && (size == 0 || memcmp(a->fields, b->fields, size) == 0) &&
-           (size == 0 || memcmp(a->columns, b->columns, size) == 0);
-}
-
-static bool same_files(const lk_fragment *a, const lk_fragment *b)
-{
-    bool same = a->physical_rows == b->physical_rows && a->file_count == b->file_count;
-    for (size_t i = 0; same && i < a->file_count; i++) {
-        same = same_file(&a->files[i], &b->files[i]);
-    }
-    return same;
-}
-
 /* The rows that are deleted in tip's fragment already; *out is the caller's. */
 static lk_rc old_rows(
     delete_change *d, const touched *t, const lk_fragment *now, roaring_bitmap_t **out, lk_err *err)
@@ -209,7 +182,7 @@ static lk_rc old_rows(
     const lk_deletion *known = NULL;
     lk_deletion       *read = NULL;
     lk_rc              rc = LK_OK;
-    if (same_deletion(&t->fragment->deletion, &now->deletion)) {
+    if (lk_fragment_same_deletion(&t->fragment->deletion, &now->deletion)) {
         rc = lk_dataset_deletion(d->dataset, t->index, &known, err);
     } else if (now->deletion.kind == LK_DELETION_NONE || now->deletion.base != NULL) {
         return moved(d, now, "were changed", err);
@@ -229,10 +202,10 @@ static lk_rc make_file(delete_change *d, touched *t, const lk_fragment *now, lk_
 {
     lk_change        *change = &d->base;
     roaring_bitmap_t *all = NULL;
-    if (t->made && same_deletion(&t->on_top_of, &now->deletion)) {
+    if (t->made && lk_fragment_same_deletion(&t->on_top_of, &now->deletion)) {
         return LK_OK; /* an earlier try did */
     }
-    if (!same_files(t->fragment, now)) {
+    if (!lk_fragment_same_files(t->fragment, now)) {
         return moved(d, now, "were changed", err);
     }
     lk_rc rc = old_rows(d, t, now, &all, err);

@@ -17,6 +17,11 @@ typedef struct lk_fragment_writer {
     int64_t                row_count;
 } lk_fragment_writer;
 
+/* Whether rows of this schema can be written: LK_E_INVALID_SCHEMA, LK_E_UNSUPPORTED_FORMAT name the column. A new table
+ * has types only. */
+LK_MUST_CHECK lk_rc lk_fragment_writer_check(const lk_lance_schema *schema, lk_err *err);
+LK_MUST_CHECK lk_rc lk_fragment_writer_check_types(const struct ArrowSchema *schema, lk_err *err);
+
 /* Borrows change and schema. rows_max 0: the default. */
 void lk_fragment_writer_init(
     lk_fragment_writer *writer, lk_change *change, const lk_lance_schema *schema, uint64_t rows_max);

@@ -1,0 +1,291 @@
+/* compact_test.c - small and worn fragments become full ones, others' commits meanwhile, faults at every step. (That
+ * pylance reads the result and its indices still answer: tests/interop.) */
+#include "base/fault.h"
+#include "io/faulty.h"
+#include "lance/alter.h"
+#include "lance/manifest.h"
+#include "lance/table_fixture.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+static lk_rc compact(const lk_lance_env *env, uint64_t at, uint64_t target_rows, lk_committer *committer,
+    lk_compact_report *report, lk_err *err)
+{
+    lk_compact_options options = {.target_rows = target_rows};
+    lk_dataset        *base = NULL, *next = NULL;
+    lk_rc              rc = lk_dataset_open(env, at, &base, err);
+    if (rc == LK_OK) {
+        rc = lk_dataset_compact(base, committer, &options, NULL, report, &next, err);
+    }
+    lk_dataset_unref(next);
+    lk_dataset_unref(base);
+    return rc;
+}
+
+static lk_compact_report must_compact(const lk_lance_env *env, uint64_t at, uint64_t target_rows)
+{
+    lk_err            err = {0};
+    lk_compact_report report;
+    if (compact(env, at, target_rows, lk_direct_committer(), &report, &err) != LK_OK) {
+        fail_msg("compact: %s; %s", err.context, err.detail);
+    }
+    return report;
+}
+
+static void delete_rows(const lk_lance_env *env, uint64_t fragment, uint64_t first, uint64_t count)
+{
+    lk_err      err = {0};
+    lk_dataset *base = fixture_open(env, 0), *next = NULL;
+    lk_row_set *rows = lk_row_set_new();
+    for (uint64_t i = first; i < first + count; i++) {
+        uint64_t address = fragment << 32 | i;
+        lk_row_set_add(rows, &address, 1);
+    }
+    assert_int_equal(
+        lk_dataset_delete_rows(base, lk_direct_committer(), rows, (lk_bytes){0}, NULL, NULL, &next, &err),
+        LK_OK);
+    lk_row_set_free(rows);
+    lk_dataset_unref(next);
+    lk_dataset_unref(base);
+}
+
+/* The newest version has the ids 0 to count - 1, in order, but those from gone_first to gone_end - 1. */
+static void expect_ids(const lk_lance_env *env, int64_t count, int64_t gone_first, int64_t gone_end)
+{
+    lk_buf         buffer = fixture_ids(env, 0);
+    const int64_t *ids = (const int64_t *)(void *)buffer.data;
+    int64_t        at = 0;
+    assert_int_equal(buffer.size / sizeof *ids, count - (gone_end - gone_first));
+    for (int64_t id = 0; id < count; id++) {
+        if (id < gone_first || id >= gone_end) {
+            assert_int_equal(ids[at++], id);
+        }
+    }
+    lk_buf_deinit(&buffer);
+}
+
+/* Rows of the newest version's fragments, joined by commas. */
+static void expect_fragments(const lk_lance_env *env, const char *expected)
+{
+    lk_dataset        *latest = fixture_open(env, 0);
+    const lk_manifest *manifest = lk_dataset_manifest(latest);
+    lk_buf             text = {0};
+    for (size_t i = 0; i < manifest->fragment_count; i++) {
+        lk_buf_format(
+            &text, "%s%llu", i == 0 ? "" : ",", (unsigned long long)manifest->fragments[i].physical_rows);
+    }
+    assert_string_equal(text.data, expected);
+    lk_buf_deinit(&text);
+    lk_dataset_unref(latest);
+}
+
+static void small_fragments_become_one_in_the_same_order(void **state)
+{
+    fixture_scratch scratch;
+    lk_store       *store = fixture_scratch_open(&scratch);
+    lk_lance_env    env = fixture_env(store);
+    fixture_table(&env, 0, 10, 7);
+    lk_compact_report report = must_compact(&env, 0, 1000);
+    assert_int_equal(report.fragments_before, 7);
+    assert_int_equal(report.fragments_after, 1);
+    assert_int_equal(report.rows, 70);
+    assert_int_equal(report.versions, 1);
+    expect_fragments(&env, "70");
+    expect_ids(&env, 70, 0, 0);
+    report = must_compact(&env, 0, 1000); /* nothing is left to do */
+    assert_int_equal(report.versions, 0);
+    assert_int_equal(report.fragments_after, 1);
+    lk_dataset *latest = fixture_open(&env, 0);
+    assert_int_equal(lk_dataset_version(latest), 9);
+    assert_int_equal(lk_dataset_manifest(latest)->fragments[0].id, 7); /* one that was never given out */
+    lk_dataset_unref(latest);
+    lk_buf old = fixture_ids(&env, 8);
+    assert_int_equal(old.size / sizeof(int64_t), 70);
+    lk_buf_deinit(&old);
+    lk_store_close(store);
+    fixture_scratch_remove(&scratch);
+}
+
+static void no_fragment_grows_beyond_the_target(void **state)
+{
+    fixture_scratch scratch;
+    lk_store       *store = fixture_scratch_open(&scratch);
+    lk_lance_env    env = fixture_env(store);
+    fixture_table(&env, 0, 10, 7);
+    must_compact(&env, 0, 35);
+    expect_fragments(&env, "30,30,10");
+    expect_ids(&env, 70, 0, 0);
+    assert_int_equal(must_compact(&env, 0, 35).versions, 0);
+    must_compact(&env, 0, 40);
+    expect_fragments(&env, "30,40");
+    expect_ids(&env, 70, 0, 0);
+    lk_store_close(store);
+    fixture_scratch_remove(&scratch);
+}
+
+static void many_groups_are_committed_a_few_at_a_time(void **state)
+{
+    fixture_scratch scratch;
+    lk_store       *store = fixture_scratch_open(&scratch);
+    lk_lance_env    env = fixture_env(store);
+    fixture_table(&env, 0, 2, 70);
+    lk_compact_report report = must_compact(&env, 0, 4); /* 35 groups of two */
+    assert_int_equal(report.versions, 3);
+    assert_int_equal(report.fragments_after, 35);
+    expect_ids(&env, 140, 0, 0);
+    lk_store_close(store);
+    fixture_scratch_remove(&scratch);
+}
+
+static void deleted_rows_are_dropped_where_they_are_many(void **state)
+{
+    fixture_scratch scratch;
+    lk_store       *store = fixture_scratch_open(&scratch);
+    lk_lance_env    env = fixture_env(store);
+    fixture_table(&env, 0, 20, 3);
+    delete_rows(&env, 1, 0, 2); /* a tenth is not yet many */
+    assert_int_equal(must_compact(&env, 0, 20).versions, 0);
+    delete_rows(&env, 1, 2, 3);
+    lk_compact_report report = must_compact(&env, 0, 20);
+    assert_int_equal(report.deleted_rows_dropped, 5);
+    assert_int_equal(report.fragments_rewritten, 1);
+    expect_fragments(&env, "20,15,20");
+    expect_ids(&env, 60, 20, 25);
+    lk_dataset *latest = fixture_open(&env, 0);
+    assert_int_equal(lk_dataset_manifest(latest)->reader_flags, 0); /* no deletion file is left */
+    assert_int_equal(lk_dataset_manifest(latest)->deleted_rows, 0);
+    lk_dataset_unref(latest);
+    lk_store_close(store);
+    fixture_scratch_remove(&scratch);
+}
+
+/* -- others at the same time ------------------------------------------------------------------------------ */
+
+static void a_compaction_goes_with_appends_and_with_changes_elsewhere(void **state)
+{
+    fixture_scratch scratch;
+    lk_store       *store = fixture_scratch_open(&scratch);
+    lk_lance_env    env = fixture_env(store);
+    lk_err          err = {0};
+    lk_dataset     *next = NULL;
+    fixture_table(&env, 0, 10, 3); /* version 4 */
+    lk_dataset *base = fixture_open(&env, 0);
+    lk_batches *rows = fixture_rows(30, 10, 1);
+    assert_int_equal(lk_dataset_append(base, lk_direct_committer(), rows, NULL, &next, &err), LK_OK);
+    lk_batches_close(rows);
+    lk_dataset_unref(next);
+    lk_dataset_unref(base);
+    delete_rows(&env, 3, 5, 1); /* from the appended fragment */
+    lk_compact_report report = must_compact(&env, 4, 30);
+    assert_int_equal(report.fragments_after, 2);
+    expect_fragments(&env, "30,10");
+    expect_ids(&env, 40, 35, 36);
+    lk_store_close(store);
+    fixture_scratch_remove(&scratch);
+}
+
+static void a_fragment_that_changed_meanwhile_is_a_conflict_that_leaves_nothing(void **state)
+{
+    fixture_scratch   scratch;
+    lk_store         *store = fixture_scratch_open(&scratch);
+    lk_lance_env      env = fixture_env(store);
+    lk_err            deleted = {0}, rewritten = {0};
+    lk_compact_report report;
+    fixture_table(&env, 0, 10, 3); /* version 4 */
+    delete_rows(&env, 1, 5, 1);
+    assert_int_equal(compact(&env, 4, 100, lk_direct_committer(), &report, &deleted), LK_E_CONFLICT);
+    assert_non_null(strstr(deleted.detail, "changed meanwhile"));
+    assert_int_equal(fixture_count(store, "data"), 3);
+    assert_int_equal(fixture_count(store, "_transactions"), 5);
+    must_compact(&env, 5, 100);
+    assert_int_equal(compact(&env, 5, 100, lk_direct_committer(), &report, &rewritten), LK_E_CONFLICT);
+    assert_int_equal(fixture_count(store, "data"), 4);
+    expect_ids(&env, 30, 15, 16);
+    lk_store_close(store);
+    fixture_scratch_remove(&scratch);
+}
+
+static void an_owned_table_is_compacted_by_its_committer_alone(void **state)
+{
+    fixture_scratch   scratch;
+    lk_store         *store = fixture_scratch_open(&scratch);
+    lk_lance_env      env = fixture_env(store);
+    lk_err            err = {0};
+    lk_compact_report report;
+    lk_committer      owned = *lk_direct_committer();
+    owned.stands_alone = false;
+    fixture_table(&env, 0, 10, 3);
+    assert_int_equal(compact(&env, 3, 100, &owned, &report, &err), LK_E_CONFLICT);
+    assert_int_equal(fixture_count(store, "data"), 3);
+    lk_err none = {0};
+    assert_int_equal(compact(&env, 0, 100, &owned, &report, &none), LK_OK);
+    expect_ids(&env, 30, 0, 0);
+    lk_store_close(store);
+    fixture_scratch_remove(&scratch);
+}
+
+/* -- every store call fails in turn ---------------------------------------------------------------------------- */
+
+static bool round_with_fault(lk_fault kind, int64_t calls_until)
+{
+    fixture_scratch   scratch;
+    lk_fault_plan     plan;
+    lk_store         *plain = fixture_scratch_open(&scratch);
+    lk_lance_env      env = fixture_env(plain);
+    lk_err            err = {0}, again = {0};
+    lk_compact_report report;
+    fixture_table(&env, 0, 10, 3);
+    delete_rows(&env, 1, 5, 2);
+    lk_fault_plan_init(&plan);
+    lk_store    *faulty = lk_faulty_store_new(fixture_scratch_reopen(&scratch), &plan);
+    lk_lance_env faulty_env = fixture_env(faulty);
+    lk_fault_plan_arm(&plan, kind, calls_until);
+    lk_rc rc = compact(&faulty_env, 0, 20, lk_direct_committer(), &report, &err);
+    bool  fired = lk_fault_plan_fired(&plan);
+    assert_int_equal(rc == LK_OK, !fired); /* never swallowed, never invented */
+    lk_fault_plan_arm(&plan, kind, -1);
+    expect_ids(&env, 30, 15, 17); /* done or not, the rows are the same */
+    if (rc != LK_OK && !err.maybe_applied && kind != LK_FAULT_TORN) {
+        assert_int_equal(fixture_count(plain, "data"), 3);
+        assert_int_equal(fixture_count(plain, "_transactions"), 5);
+    }
+    assert_int_equal(compact(&faulty_env, 0, 20, lk_direct_committer(), &report, &again), LK_OK);
+    expect_fragments(&env, "18,10");
+    expect_ids(&env, 30, 15, 17);
+    lk_store_close(faulty);
+    lk_fault_plan_deinit(&plan);
+    lk_store_close(plain);
+    fixture_scratch_remove(&scratch);
+    return fired;
+}
+
+static void a_compaction_survives_a_fault_at_every_store_call(void **state)
+{
+    for (int kind = LK_FAULT_LOST; kind < LK_FAULT_COUNT; kind++) {
+        int64_t calls = 0;
+        while (round_with_fault((lk_fault)kind, calls)) {
+            calls++;
+        }
+        assert_true(calls > 10);
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(small_fragments_become_one_in_the_same_order),
+        cmocka_unit_test(no_fragment_grows_beyond_the_target),
+        cmocka_unit_test(many_groups_are_committed_a_few_at_a_time),
+        cmocka_unit_test(deleted_rows_are_dropped_where_they_are_many),
+        cmocka_unit_test(a_compaction_goes_with_appends_and_with_changes_elsewhere),
+        cmocka_unit_test(a_fragment_that_changed_meanwhile_is_a_conflict_that_leaves_nothing),
+        cmocka_unit_test(an_owned_table_is_compacted_by_its_committer_alone),
+        cmocka_unit_test(a_compaction_survives_a_fault_at_every_store_call),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
