@@ -4,18 +4,20 @@
  * rebase.h - whether a change that was made on one version may be committed on top of a later one: what the
  * commits in between did decides.
  *
- *                                                              append  delete  project
- *   append, config, index, reserve, clone, bases, project        +, c      +       c
- *   delete, update, rewrite, data replacement                    +         f       +
- *   merge                                                        c         f       -
- *   overwrite, restore, memwal state, data overlay, unnamed      -         -       -
+ *                                                              append  delete,  columns
+ *                                                                      rewrite
+ *   append, config, index, reserve, clone, bases                 +       +        +
+ *   project, merge                                               c       f        c
+ *   delete, update, rewrite, data replacement                    +       f        +
+ *   overwrite, restore, memwal state, data overlay, unnamed      -       -        -
  *
  *   +  they go together    -  they do not
- *   f  if the fragments we touch have the same files still, and nobody else deleted the rows we delete
+ *   f  if the fragments we touch have the same files still, and nobody else deleted the rows we delete (a rewrite:
+ *      any row)
  *   c  if our columns still mean the same
  *
- * A restore and an overwrite go with everything: what was there does not matter to them. The last two rules need
- * the newest manifest only; each change checks its own (append.c, delete.c, columns.c).
+ * A restore goes with everything: what was there does not matter to it. The last two rules need the newest manifest
+ * only; each change checks its own (append.c, delete.c, compact.c, columns.c).
  * Threads: stateless.
  */
 #include "lance/pb_table.h"
