@@ -52,6 +52,9 @@ bool lk_carrier_exists(const struct ArrowSchema *field)
     if (!lk_type_of(field, &type) || type.id == LK_TYPE_DECIMAL256) {
         return false;
     }
+    if (lk_type_is_decimal(type.id) && (type.scale < 0 || type.scale > type.precision)) {
+        return false;
+    }
     for (int64_t i = 0; i < field->n_children; i++) {
         if (!lk_carrier_exists(field->children[i])) {
             return false;

@@ -5,7 +5,8 @@
  * output column is a plain reference:
  *   float16 -> float      duration -> bigint       fixed-size binary -> blob      large_* -> the small type
  *   date64 -> date        time32 -> time           zoned timestamps -> UTC, micro- or nanoseconds
- * decimal256 has no carrier: a column of it can be declared but not read. Nested types go member by member.
+ * decimal256 and decimals whose scale lies outside 0 .. precision have no carrier: a column of them can be declared
+ * but not read. Nested types go member by member.
  * Threads: stateless.
  */
 #include "arrow/batch.h"
@@ -13,7 +14,7 @@
 /* The schema as DuckDB's importer shall see it: formats replaced, metadata dropped, every field nullable. */
 LK_MUST_CHECK lk_rc lk_carrier_schema(const struct ArrowSchema *schema, struct ArrowSchema *out, lk_err *err);
 
-/* False for decimal256 and the types that lake does not carry, at any depth. */
+/* False for those decimals and the types that lake does not carry, at any depth. */
 bool lk_carrier_exists(const struct ArrowSchema *field);
 
 /* Brings one column into its carrier, in place; carrier is its field of lk_carrier_schema. */
