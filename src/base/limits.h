@@ -175,6 +175,8 @@ _Static_assert(
 
 /* After a failed write the store opens again only with this much free disk, so that it can. */
 #define LK_KV_REOPEN_BYTES_MIN (16 * 1024 * 1024)
+/* The first opening, which has less at stake: beside what its log takes again. */
+#define LK_KV_OPEN_BYTES_MIN (64 * 1024)
 
 /* Calls of one server to another. An append outlives a change of leader: lease, campaign, recovery. */
 #define LK_AUTHORITY_CALL_TIMEOUT_MS   30000

@@ -14,9 +14,11 @@
 #include "base/limits.h"
 #include "kv/kv_priv.h"
 
+#include <dirent.h>
 #include <errno.h>
 #include <rocksdb/c.h>
 #include <stdlib.h>
+#include <sys/stat.h>
 #include <sys/statvfs.h>
 #include <unistd.h>
 
@@ -96,11 +98,30 @@ static lk_rc open_files(struct local_kv *self, rocksdb_t **db, lk_err *err)
     return message == NULL ? LK_OK : fail(self, message, "open", err);
 }
 
-static bool has_room(const struct local_kv *self)
+static bool has_room(const struct local_kv *self, uint64_t bytes)
 {
     struct statvfs disk;
-    return statvfs(self->directory, &disk) != 0 ||
-           (uint64_t)disk.f_bavail * disk.f_frsize >= LK_KV_REOPEN_BYTES_MIN;
+    return statvfs(self->directory, &disk) != 0 || (uint64_t)disk.f_bavail * disk.f_frsize >= bytes;
+}
+
+/* What opening replays into tables. */
+static uint64_t log_bytes(const struct local_kv *self)
+{
+    uint64_t       bytes = 0;
+    DIR           *directory = opendir(self->directory);
+    struct dirent *entry;
+    struct stat    status;
+    while (directory != NULL && (entry = readdir(directory)) != NULL) {
+        const char *dot = strrchr(entry->d_name, '.');
+        if (dot != NULL && strcmp(dot, ".log") == 0 &&
+            fstatat(dirfd(directory), entry->d_name, &status, 0) == 0) {
+            bytes += (uint64_t)status.st_size;
+        }
+    }
+    if (directory != NULL) {
+        closedir(directory);
+    }
+    return bytes;
 }
 
 /*
@@ -109,7 +130,7 @@ static bool has_room(const struct local_kv *self)
  */
 static lk_rc reopen(struct local_kv *self, lk_err *err)
 {
-    if (!has_room(self)) {
+    if (!has_room(self, LK_KV_REOPEN_BYTES_MIN)) {
         return lk_fail(err, LK_E_STORE_FULL, "%s has too little free space to open again", self->directory);
     }
     lk_mutex_lock(&self->mutex);
@@ -422,7 +443,10 @@ lk_rc lk_kv_local_open(lk_kv **out, const char *directory, bool durable, lk_err 
         return lk_fail_errno(err, errno, "use", directory);
     }
     struct local_kv *self = local_new(directory, durable);
-    rc = open_files(self, &self->db, err);
+    /* RocksDB aborts the process where its first writes find no room. */
+    rc = has_room(self, log_bytes(self) + LK_KV_OPEN_BYTES_MIN)
+             ? open_files(self, &self->db, err)
+             : lk_fail(err, LK_E_STORE_FULL, "%s has too little free space to be opened", directory);
     if (rc != LK_OK) {
         self->db = NULL;
         local_close(&self->base);

@@ -119,6 +119,23 @@ def test_a_full_disk_refuses_the_append_and_loses_nothing(small_disk, tmp_path):
         assert server.sql("SELECT count(*) AS c FROM disk.t").column("c").to_pylist() == [5000 * (acknowledged + 1)]
 
 
+def test_a_server_does_not_start_on_a_disk_without_any_room(small_disk, tmp_path):
+    server = lake.Server(small_disk / "data")
+    with server:
+        server.create("disk.t", SCHEMA)
+        server.append("disk.t", ROWS)
+        with open(small_disk / "filler", "wb", buffering=0) as filler, pytest.raises(OSError):
+            while True:
+                assert filler.write(b"0" * 4096) == 4096 or filler.write(b"0")
+        server.kill()
+        done = serve(small_disk / "data")
+        assert done.returncode == 1, done.stderr
+        assert "full" in done.stderr and "too little free space" in done.stderr
+        (small_disk / "filler").unlink()
+        server.start()
+        assert server.sql("SELECT * FROM disk.t").num_rows == 2
+
+
 def test_sigterm_drains_and_exits_0(own_server):
     own_server.create("p.t", SCHEMA)
     own_server.append("p.t", pa.record_batch([pa.array(range(10_000)), pa.array(["x" * 100] * 10_000)], schema=SCHEMA))
