@@ -5,6 +5,7 @@
 
 #include "lance/pb_file.h"
 #include "lance/stats.h"
+#include "lance/write_lists.h"
 #include "lance/write_page.h"
 
 #include <stdlib.h>
@@ -13,6 +14,7 @@ enum {
     PAGE_BYTES = 8 * 1024 * 1024,       /* of a column, as the reference does */
     PAGE_BYTES_MIN = 256 * 1024,        /* where many columns wait at once */
     BUFFERED_BYTES = 256 * 1024 * 1024, /* of all columns together */
+    HIDDEN_MAX = 8192, /* null and empty lists of a page: one chunk may have to hold them all */
     ALIGNMENT = 64,
     FILE_MAJOR = 2,
     FILE_MINOR = 1
@@ -40,12 +42,33 @@ struct lk_file_writer {
 };
 
 /* -- what can be stored ------------------------------------------------------------------------------ */
-static lk_rc check_field(const struct ArrowSchema *field, size_t depth, lk_err *err)
+static bool is_struct(const struct ArrowSchema *field)
 {
-    lk_type type;
-    if (!lk_type_of(field, &type) || type.layout != LK_LAYOUT_STRUCT || type.dictionary) {
-        lk_leaf leaf = {0};
-        return lk_leaf_init(&leaf, field, depth + 1, err);
+    return strcmp(field->format, "+s") == 0;
+}
+
+static bool is_list(const struct ArrowSchema *field)
+{
+    return strcmp(field->format, "+l") == 0 || strcmp(field->format, "+L") == 0;
+}
+
+static lk_rc check_leaf(const struct ArrowSchema *field, size_t depth, bool in_list, lk_err *err)
+{
+    lk_leaf leaf = {0};
+    lk_rc   rc = lk_leaf_init(&leaf, field, depth + 1, err);
+    if (rc == LK_OK && in_list && leaf.level_count > 0 && leaf.type.layout == LK_LAYOUT_BITS) {
+        rc = lk_fail(err, LK_E_INVALID_SCHEMA, "fixed-size lists of booleans in lists");
+        lk_detail(err, "column %s: this build does not store fixed-size lists of booleans inside lists",
+            field->name == NULL ? "" : field->name);
+    }
+    return rc;
+}
+
+static lk_rc check_field(const struct ArrowSchema *field, size_t depth, bool in_list, lk_err *err)
+{
+    bool list = is_list(field) && field->n_children == 1;
+    if (!list && !is_struct(field)) {
+        return check_leaf(field, depth, in_list, err);
     }
     if (field->n_children == 0 || depth + 1 >= LK_LAYERS_MAX) {
         lk_rc rc = lk_fail(err, LK_E_INVALID_SCHEMA, "struct of %lld", (long long)field->n_children);
@@ -55,30 +78,27 @@ static lk_rc check_field(const struct ArrowSchema *field, size_t depth, lk_err *
     }
     lk_rc rc = LK_OK;
     for (int64_t child = 0; rc == LK_OK && child < field->n_children; child++) {
-        rc = check_field(field->children[child], depth + 1, err);
+        rc = check_field(field->children[child], depth + 1, in_list || list, err);
     }
     return rc;
 }
 
 lk_rc lk_file_writer_supports(const struct ArrowSchema *field, lk_err *err)
 {
-    return check_field(field, 0, err);
-}
-
-static bool is_struct(const struct ArrowSchema *field)
-{
-    return strcmp(field->format, "+s") == 0;
+    return check_field(field, 0, false, err);
 }
 
 /* -- open ------------------------------------------------------------------------------------------ */
 static lk_rc open_columns(lk_file_writer *self, lk_err *err)
 {
     const lk_lance_schema *schema = self->schema;
+    bool                   path[LK_LAYERS_MAX] = {false};
     self->columns = calloc(schema->field_count + 1, sizeof *self->columns);
     LK_ASSERT(self->columns != NULL);
     for (size_t index = 0; index < schema->field_count; index++) {
         const lk_lance_field *field = &schema->fields[index];
-        if (is_struct(field->arrow) && field->arrow->n_children > 0) {
+        path[field->depth] = is_list(field->arrow);
+        if (is_list(field->arrow) || (is_struct(field->arrow) && field->arrow->n_children > 0)) {
             continue;
         }
         column *made = &self->columns[self->column_count++];
@@ -86,6 +106,10 @@ static lk_rc open_columns(lk_file_writer *self, lk_err *err)
         lk_rc rc = lk_leaf_init(&made->leaf, field->arrow, field->depth + 1, err);
         if (rc != LK_OK) {
             return rc;
+        }
+        for (size_t layer = 0; layer <= field->depth; layer++) {
+            made->leaf.is_list[layer] = path[field->depth - layer];
+            made->leaf.lists += made->leaf.is_list[layer];
         }
     }
     return LK_OK;
@@ -194,9 +218,10 @@ static lk_page_meta *add_page(column *self)
 
 static lk_rc flush(lk_file_writer *self, column *of, lk_err *err)
 {
-    lk_buf any = {0};
-    lk_rc  rc = LK_OK;
-    if (of->leaf.rows == 0) {
+    lk_buf   any = {0};
+    lk_rc    rc = LK_OK;
+    uint64_t rows = lk_leaf_rows(&of->leaf);
+    if (rows == 0) {
         return LK_OK;
     }
     lk_page_encode(&of->leaf, &self->page);
@@ -206,13 +231,13 @@ static lk_rc flush(lk_file_writer *self, column *of, lk_err *err)
         rc = put_aligned(self, lk_buf_view(&self->page.buffers[index]), &buffers[index].offset, err);
     }
     lk_pb_put_layout(&self->page.layout, &any);
-    *add_page(of) = (lk_page_meta){.rows = of->leaf.rows,
+    *add_page(of) = (lk_page_meta){.rows = rows,
         .first_row = of->rows,
         .buffers = buffers,
         .buffer_count = self->page.buffer_count,
         .encoding = lk_arena_copy(&self->arena, lk_buf_view(&any))};
     lk_buf_deinit(&any);
-    of->rows += of->leaf.rows;
+    of->rows += rows;
     lk_leaf_clear(&of->leaf);
     return rc;
 }
@@ -243,7 +268,10 @@ typedef struct walk {
     lk_file_writer *writer;
     size_t          next;                   /* column */
     int64_t         count;                  /* rows */
+    int64_t         first;                  /* of the top-level column at hand, absolute */
+    unsigned        lists;                  /* around it */
     lk_leaf_parent  parents[LK_LAYERS_MAX]; /* outer to inner */
+    lk_list_node    nodes[LK_LAYERS_MAX];   /* the same, for leaves in lists */
     size_t          depth;
 } walk;
 
@@ -281,20 +309,40 @@ static lk_rc append_leaf(walk *self, const struct ArrowArray *array, int64_t sta
     return LK_OK;
 }
 
+/* A leaf in lists: row by row, a page ends between two. */
+static lk_rc append_lists(walk *self, const struct ArrowArray *array, lk_err *err)
+{
+    column *of = &self->writer->columns[self->next++];
+    lk_rc   rc = LK_OK;
+    self->nodes[self->depth] = (lk_list_node){array, 0};
+    for (int64_t row = 0; rc == LK_OK && row < self->count; row++) {
+        rc = lk_leaf_append_row(&of->leaf, self->nodes, self->first + row, err);
+        bool full = lk_leaf_bytes(&of->leaf) >= self->writer->page_bytes || of->leaf.hidden >= HIDDEN_MAX;
+        if (rc == LK_OK && full) {
+            rc = flush(self->writer, of, err);
+        }
+    }
+    return rc;
+}
+
 /* start: absolute in array. */
 static lk_rc append_field(
     walk *self, const struct ArrowSchema *field, const struct ArrowArray *array, int64_t start, lk_err *err)
 {
-    if (!is_struct(field)) {
-        return append_leaf(self, array, start, err);
+    bool list = is_list(field);
+    if (!list && !is_struct(field)) {
+        return self->lists > 0 ? append_lists(self, array, err) : append_leaf(self, array, start, err);
     }
     lk_rc rc = LK_OK;
+    self->lists += list;
+    self->nodes[self->depth] = (lk_list_node){array, !list ? 0 : field->format[1] == 'L' ? 8 : 4};
     self->parents[self->depth++] = (lk_leaf_parent){array, start};
     for (int64_t child = 0; rc == LK_OK && child < field->n_children; child++) {
         const struct ArrowArray *inner = array->children[child];
         rc = append_field(self, field->children[child], inner, start + inner->offset, err);
     }
     self->depth--;
+    self->lists -= list;
     return rc;
 }
 
@@ -304,6 +352,7 @@ lk_rc lk_file_writer_write(lk_file_writer *self, const struct ArrowArray *batch,
     for (int64_t child = 0; child < self->schema->arrow.n_children; child++) {
         const struct ArrowArray *array = batch->children[child];
         int64_t                  start = batch->offset + array->offset;
+        state.first = start;
         lk_rc rc = append_field(&state, self->schema->arrow.children[child], array, start, err);
         if (rc != LK_OK) {
             return rc;

@@ -470,6 +470,12 @@ static void put_miniblock(const lk_page_layout *layout, int32_t *layers, lk_aren
 {
     Lk__Pbf__PageLayout      page = LK__PBF__PAGE_LAYOUT__INIT;
     Lk__Pbf__MiniBlockLayout block = LK__PBF__MINI_BLOCK_LAYOUT__INIT;
+    block.has_rep_compression = layout->rep != NULL;
+    if (layout->rep != NULL) {
+        block.rep_compression = pack_encoding(layout->rep, arena);
+    }
+    block.has_repetition_index_depth = layout->repetition_depth > 0;
+    block.repetition_index_depth = layout->repetition_depth;
     block.has_def_compression = layout->def != NULL;
     if (layout->def != NULL) {
         block.def_compression = pack_encoding(layout->def, arena);
@@ -490,6 +496,8 @@ static void put_fullzip(const lk_page_layout *layout, int32_t *layers, lk_arena 
 {
     Lk__Pbf__PageLayout    page = LK__PBF__PAGE_LAYOUT__INIT;
     Lk__Pbf__FullZipLayout zip = LK__PBF__FULL_ZIP_LAYOUT__INIT;
+    zip.has_bits_rep = layout->bits_rep > 0;
+    zip.bits_rep = layout->bits_rep;
     zip.has_bits_def = layout->bits_def > 0;
     zip.bits_def = layout->bits_def;
     zip.has_bits_per_value = layout->bits_per_value > 0;

@@ -65,6 +65,8 @@ void lk_leaf_deinit(lk_leaf *leaf)
     lk_buf_deinit(&leaf->values);
     lk_buf_deinit(&leaf->ends);
     lk_buf_deinit(&leaf->marks);
+    lk_buf_deinit(&leaf->reps);
+    lk_buf_deinit(&leaf->defs);
     for (size_t level = 0; level < leaf->level_count; level++) {
         lk_buf_deinit(&leaf->levels[level].bits);
     }
@@ -75,22 +77,26 @@ void lk_leaf_clear(lk_leaf *leaf)
     lk_buf_clear(&leaf->values);
     lk_buf_clear(&leaf->ends);
     lk_buf_clear(&leaf->marks);
+    lk_buf_clear(&leaf->reps);
+    lk_buf_clear(&leaf->defs);
     for (size_t level = 0; level < leaf->level_count; level++) {
         lk_buf_clear(&leaf->levels[level].bits);
         leaf->levels[level].has_nulls = false;
     }
-    leaf->rows = leaf->longest = 0;
+    leaf->rows = leaf->longest = leaf->list_rows = leaf->hidden = 0;
     leaf->has_marks = false;
 }
 
 size_t lk_leaf_bytes(const lk_leaf *leaf)
 {
-    return leaf->values.size + leaf->ends.size / 2; /* an offset in the file is half as wide */
+    return leaf->values.size + leaf->reps.size / 4 +
+           leaf->ends.size / 2; /* an offset in the file is half as wide */
 }
 
 size_t lk_leaf_capacity(const lk_leaf *leaf)
 {
-    size_t capacity = leaf->values.capacity + leaf->ends.capacity + leaf->marks.capacity;
+    size_t capacity = leaf->values.capacity + leaf->ends.capacity + leaf->marks.capacity +
+                      leaf->reps.capacity + leaf->defs.capacity;
     for (size_t level = 0; level < leaf->level_count; level++) {
         capacity += leaf->levels[level].bits.capacity;
     }
@@ -123,8 +129,9 @@ static void mark(lk_leaf *leaf, const uint8_t *bits, int64_t start, int64_t coun
 static void append_marks(lk_leaf *leaf, const struct ArrowArray *array, int64_t start, int64_t count,
     const lk_leaf_parent *parents)
 {
-    bool any = leaf->type.layout == LK_LAYOUT_NULL || has_null(array, start, count);
-    for (size_t parent = 0; parent + 1 < leaf->layer_count; parent++) {
+    bool   any = leaf->type.layout == LK_LAYOUT_NULL || has_null(array, start, count);
+    size_t layers = leaf->lists > 0 ? 1 : leaf->layer_count; /* the others are entries' business */
+    for (size_t parent = 0; parent + 1 < layers; parent++) {
         any = any || has_null(parents[parent].array, parents[parent].start, count);
     }
     if (any && !leaf->has_marks) {
@@ -140,7 +147,7 @@ static void append_marks(lk_leaf *leaf, const struct ArrowArray *array, int64_t 
     } else if (has_null(array, start, count)) {
         mark(leaf, bitmap_of(array), start, count, 1);
     }
-    for (size_t parent = 0; parent + 1 < leaf->layer_count; parent++) {
+    for (size_t parent = 0; parent + 1 < layers; parent++) {
         if (has_null(parents[parent].array, parents[parent].start, count)) {
             mark(leaf, bitmap_of(parents[parent].array), parents[parent].start, count, (uint8_t)(parent + 2));
         }
@@ -325,6 +332,33 @@ lk_rc lk_leaf_append(lk_leaf *leaf, const struct ArrowArray *array, int64_t star
     }
     leaf->rows += (uint64_t)count;
     return rc;
+}
+
+static void append_zero_bits(lk_buf *out, uint64_t at, uint64_t count)
+{
+    lk_buf_append_zeros(out, (size_t)(at + count + 7) / 8 - out->size);
+}
+
+void lk_leaf_append_null(lk_leaf *leaf)
+{
+    if (!leaf->has_marks) {
+        lk_buf_append_zeros(&leaf->marks, (size_t)leaf->rows);
+        leaf->has_marks = true;
+    }
+    lk_buf_append(&leaf->marks, "\1", 1);
+    if (leaf->offset_bytes > 0) {
+        uint64_t end = leaf->values.size;
+        lk_buf_append(&leaf->ends, &end, 8);
+    } else {
+        append_zero_bits(&leaf->values, leaf->rows * leaf->row_bits, leaf->row_bits);
+    }
+    for (size_t level = 0; level < leaf->level_count; level++) {
+        lk_leaf_level *list = &leaf->levels[level];
+        if (list->has_nulls) { /* items under a null are valid, like those of a null row */
+            append_bits(&list->bits, leaf->rows * list->items, NULL, 0, (int64_t)list->items);
+        }
+    }
+    leaf->rows++;
 }
 
 int64_t lk_leaf_room(

@@ -34,7 +34,18 @@ typedef struct lk_leaf {
     lk_buf        marks;  /* u8 a row, when has_marks */
     bool          has_marks;
     uint64_t      longest; /* variable: of the values */
+    /* In lists: rows above are values, and these are the rows of the table. */
+    bool     is_list[LK_LAYERS_MAX]; /* by layer, the leaf's first */
+    unsigned lists;                  /* how many of them; 0: none of this is used */
+    lk_buf   reps, defs;             /* u16 an entry */
+    uint64_t list_rows;
+    uint64_t hidden; /* entries without a value: null and empty lists */
 } lk_leaf;
+
+static inline uint64_t lk_leaf_rows(const lk_leaf *leaf)
+{
+    return leaf->lists > 0 ? leaf->list_rows : leaf->rows;
+}
 
 /* Fills the shape from the field. LK_E_INVALID_SCHEMA for types that this writer does not store. */
 LK_MUST_CHECK lk_rc lk_leaf_init(
@@ -57,6 +68,9 @@ typedef struct lk_leaf_parent {
  */
 LK_MUST_CHECK lk_rc lk_leaf_append(lk_leaf *leaf, const struct ArrowArray *array, int64_t start,
     int64_t count, const lk_leaf_parent *parents, lk_err *err);
+
+/* Appends one value that is null. */
+void lk_leaf_append_null(lk_leaf *leaf);
 
 /* How many of the next `count` rows bring the page to page_bytes (at least 1). */
 int64_t lk_leaf_room(

@@ -9,14 +9,16 @@ enum {
     CHUNK_FIXED_BYTES = 8192, /* of values: one packed block of 64-bit words */
     CHUNK_TEXT_BYTES = 12288, /* offsets and text: 512 texts of 16 bytes */
     CHUNK_VALUES_MAX = 4096,
+    HIDDEN_MAX = 32768,        /* entries without a value; levels of a chunk are counted in 16 bits */
+    CHUNK_LEVEL_BYTES = 16384, /* of levels; with values and bitmaps below the 32 KiB a chunk can be */
     CHUNK_FILL = 0xfe,
     TEXT_FILL = 'H'
 };
 
 /* -- levels ---------------------------------------------------------------------------------------- */
-/* What a row's mark is as a definition level in this page. */
+/* What a row's mark is as a definition level in this page; in lists, what an entry's level is. */
 typedef struct levels {
-    uint16_t of_mark[LK_LAYERS_MAX + 1];
+    uint16_t of_mark[2 * LK_LAYERS_MAX + 1];
     uint16_t max; /* 0: no levels */
     bool     all_leaf_null;
 } levels;
@@ -37,6 +39,50 @@ static void choose_layers(const lk_leaf *leaf, lk_page_out *out, levels *map)
     }
 }
 
+static uint16_t entry(const lk_buf *words, uint64_t index)
+{
+    return lk_load_u16(words->data + index * 2);
+}
+
+static uint8_t list_layer(bool nulls, bool empties)
+{
+    return nulls && empties ? LK_LAYER_NULL_AND_EMPTY_LIST
+           : nulls          ? LK_LAYER_NULLABLE_LIST
+           : empties        ? LK_LAYER_EMPTYABLE_LIST
+                            : LK_LAYER_ALL_VALID_LIST;
+}
+
+/* The same for entries: which of their levels occur, numbered from inside. */
+static void choose_list_layers(const lk_leaf *leaf, lk_page_out *out, levels *map)
+{
+    bool seen[2 * LK_LAYERS_MAX + 1] = {false};
+    for (uint64_t index = 0; index < leaf->defs.size / 2; index++) {
+        seen[entry(&leaf->defs, index)] = true;
+    }
+    *map = (levels){0};
+    out->layout.layer_count = leaf->layer_count;
+    for (size_t layer = 0; layer < leaf->layer_count; layer++) {
+        bool nulls = seen[1 + 2 * layer], empties = seen[2 + 2 * layer];
+        out->layout.layers[layer] = leaf->is_list[layer] ? list_layer(nulls, empties)
+                                    : nulls              ? LK_LAYER_NULLABLE_ITEM
+                                                         : LK_LAYER_ALL_VALID_ITEM;
+        map->max = (uint16_t)(map->max + nulls);
+        map->of_mark[1 + 2 * layer] = map->max;
+        map->max = (uint16_t)(map->max + empties);
+        map->of_mark[2 + 2 * layer] = map->max;
+    }
+}
+
+/* Whether an entry owns a value: its level lies inside the innermost list. */
+static bool visible(const lk_leaf *leaf, uint16_t def)
+{
+    size_t layer = 0;
+    while (layer < leaf->layer_count && !leaf->is_list[layer]) {
+        layer++;
+    }
+    return def < 1 + 2 * layer;
+}
+
 static unsigned bit_length(unsigned value)
 {
     return value == 0 ? 0 : 32 - (unsigned)__builtin_clz(value);
@@ -55,8 +101,10 @@ typedef struct block_writer {
     lk_page_out   *out;
     levels         levels;
     unsigned       def_width; /* packed bits of a level; 0: levels are plain */
+    unsigned       rep_width; /* the same of repetition levels */
     bool           packed;    /* values are inline bit-packed */
     uint32_t       word_bits;
+    uint64_t       entry; /* in lists: the first of the next chunk */
 } block_writer;
 
 static void pad(lk_buf *out, size_t from, size_t multiple, char fill)
@@ -69,27 +117,94 @@ static void pad(lk_buf *out, size_t from, size_t multiple, char fill)
     lk_buf_append(out, fills[fill == TEXT_FILL], more);
 }
 
-static void put_levels(const block_writer *self, uint64_t start, uint64_t count, lk_buf *data)
+/* A block of levels, plain or packed. */
+static void put_levels(const uint16_t *words, uint64_t count, unsigned width, lk_buf *data)
 {
-    uint16_t words[CHUNK_VALUES_MAX + LK_BITPACK_BLOCK] = {0};
+    uint16_t padded[LK_BITPACK_BLOCK] = {0};
     uint8_t  packed[2 * LK_BITPACK_BLOCK];
-    for (uint64_t row = 0; row < count; row++) {
-        words[row] = self->levels.of_mark[(uint8_t)self->leaf->marks.data[start + row]];
-    }
-    if (self->def_width == 0) {
+    size_t   block = lk_bitpack_bytes(width);
+    if (width == 0) {
         lk_buf_append(data, words, (size_t)count * 2);
         return;
     }
-    size_t   block = lk_bitpack_bytes(self->def_width);
-    uint64_t done = 0;
-    for (; done < count; done += LK_BITPACK_BLOCK) {
-        if ((count - done) * 2 <= block) { /* a reader tells the two forms apart by the size */
-            lk_buf_append(data, words + done, (size_t)(count - done) * 2);
+    for (uint64_t done = 0; done < count; done += LK_BITPACK_BLOCK) {
+        uint64_t some = count - done < LK_BITPACK_BLOCK ? count - done : LK_BITPACK_BLOCK;
+        if (some * 2 <= block) { /* a reader tells the two forms apart by the size */
+            lk_buf_append(data, words + done, (size_t)some * 2);
         } else {
-            lk_bitpack_pack(16, self->def_width, words + done, packed);
+            memcpy(padded, words + done, (size_t)some * 2);
+            lk_bitpack_pack(16, width, padded, packed);
             lk_buf_append(data, packed, block);
         }
     }
+}
+
+/* One block of levels of a chunk, and its size into the chunk's header at *at. */
+static void put_level_block(
+    const uint16_t *words, uint64_t count, unsigned width, lk_buf *data, size_t begin, size_t *at)
+{
+    size_t from = data->size;
+    put_levels(words, count, width, data);
+    lk_store_u16(data->data + begin, (uint16_t)count);
+    lk_store_u16(data->data + *at, (uint16_t)(data->size - from));
+    pad(data, begin, 8, (char)CHUNK_FILL);
+    *at += 2;
+}
+
+static void put_row_levels(
+    const block_writer *self, uint64_t start, uint64_t count, lk_buf *data, size_t begin, size_t *at)
+{
+    uint16_t words[CHUNK_VALUES_MAX];
+    for (uint64_t row = 0; row < count; row++) {
+        words[row] = self->levels.of_mark[(uint8_t)self->leaf->marks.data[start + row]];
+    }
+    put_level_block(words, count, self->def_width, data, begin, at);
+}
+
+/* The row index grows by a chunk of these entries: rows that end in it, entries left over behind the last. */
+static void index_rows(const block_writer *self, uint64_t first, uint64_t end, bool last)
+{
+    const lk_leaf *leaf = self->leaf;
+    lk_buf        *index = &self->out->buffers[2];
+    uint64_t       words[2] = {last, 0}, begun = first;
+    for (uint64_t at = first; at < end; at++) {
+        bool begins = entry(&leaf->reps, at) == leaf->lists;
+        words[0] += begins && at > first;
+        begun = begins ? at : begun;
+    }
+    words[1] = last ? 0 : end - begun;
+    if (index->size > 0 &&
+        entry(&leaf->reps, first) == leaf->lists) { /* what was left over was a whole row */
+        char *before = index->data + index->size - 16;
+        lk_store_u64(before, lk_load_u64(before) + (lk_load_u64(before + 8) > 0));
+        lk_store_u64(before + 8, 0);
+    }
+    lk_buf_append(index, words, sizeof words);
+}
+
+/* Levels of the entries that hold the next `count` values; the last chunk has what is left. */
+static void put_entry_levels(
+    block_writer *self, uint64_t count, bool last, lk_buf *data, size_t begin, size_t *at)
+{
+    const lk_leaf *leaf = self->leaf;
+    uint64_t       total = leaf->defs.size / 2, first = self->entry, end = first, values = 0;
+    while (end < total && (last || values < count)) {
+        values += visible(leaf, entry(&leaf->defs, end++));
+    }
+    lk_buf words = {0};
+    lk_buf_append_zeros(&words, (size_t)(end - first) * 2);
+    uint16_t *mapped = (uint16_t *)(void *)words.data;
+    memcpy(mapped, leaf->reps.data + first * 2, (size_t)(end - first) * 2);
+    put_level_block(mapped, end - first, self->rep_width, data, begin, at);
+    if (self->levels.max > 0) {
+        for (uint64_t index = first; index < end; index++) {
+            mapped[index - first] = self->levels.of_mark[entry(&leaf->defs, index)];
+        }
+        put_level_block(mapped, end - first, self->def_width, data, begin, at);
+    }
+    lk_buf_deinit(&words);
+    index_rows(self, first, end, last);
+    self->entry = end;
 }
 
 static void put_bits(lk_buf *data, const lk_buf *from, uint64_t start, uint64_t count)
@@ -164,20 +279,18 @@ static void put_values(const block_writer *self, size_t index, uint64_t start, u
     }
 }
 
-static void put_chunk(const block_writer *self, uint64_t start, uint64_t count, bool last)
+static void put_chunk(block_writer *self, uint64_t start, uint64_t count, bool last)
 {
-    lk_buf *words = &self->out->buffers[0], *data = &self->out->buffers[1];
-    size_t  begin = data->size, at = begin + 2;
-    bool    has_levels = self->levels.max > 0;
-    lk_buf_append_zeros(data, 2U + 2U * has_levels + 2U * self->out->layout.num_buffers);
+    lk_buf  *words = &self->out->buffers[0], *data = &self->out->buffers[1];
+    size_t   begin = data->size, at = begin + 2;
+    bool     lists = self->leaf->lists > 0;
+    unsigned blocks = (self->levels.max > 0 ? 1U : 0U) + (lists ? 1U : 0U);
+    lk_buf_append_zeros(data, 2U + 2U * blocks + 2U * self->out->layout.num_buffers);
     pad(data, begin, 8, (char)CHUNK_FILL);
-    if (has_levels) {
-        size_t from = data->size;
-        put_levels(self, start, count, data);
-        lk_store_u16(data->data + begin, (uint16_t)count);
-        lk_store_u16(data->data + at, (uint16_t)(data->size - from));
-        pad(data, begin, 8, (char)CHUNK_FILL);
-        at += 2;
+    if (lists) {
+        put_entry_levels(self, count, last, data, begin, &at);
+    } else if (blocks > 0) {
+        put_row_levels(self, start, count, data, begin, &at);
     }
     for (size_t buffer = 0; buffer < self->out->layout.num_buffers; buffer++, at += 2) {
         size_t from = data->size;
@@ -207,7 +320,7 @@ static uint64_t chunk_rows(const block_writer *self)
     return rows;
 }
 
-static void put_fixed_chunks(const block_writer *self)
+static void put_fixed_chunks(block_writer *self)
 {
     uint64_t rows = self->leaf->rows, step = chunk_rows(self);
     for (uint64_t start = 0; start < rows; start += step) {
@@ -231,7 +344,7 @@ static uint64_t text_rows(const lk_leaf *leaf, uint64_t start)
     return rows < rest ? rows : rest;
 }
 
-static void put_text_chunks(const block_writer *self)
+static void put_text_chunks(block_writer *self)
 {
     uint64_t rows = self->leaf->rows, count = 0;
     for (uint64_t start = 0; start < rows; start += count) {
@@ -285,16 +398,13 @@ static const lk_encoding *value_encoding(const block_writer *self)
     return list_encoding(leaf, self->out);
 }
 
-static const lk_encoding *level_encoding(const block_writer *self)
+static const lk_encoding *level_encoding(const block_writer *self, unsigned width)
 {
-    if (self->levels.max == 0) {
-        return NULL;
-    }
-    if (self->def_width == 0) {
+    if (width == 0) {
         return node(self->out, LK_ENCODING_FLAT, 16);
     }
     lk_encoding *packed = node(self->out, LK_ENCODING_OUT_OF_LINE_BITPACKING, 16);
-    packed->values = node(self->out, LK_ENCODING_FLAT, self->def_width);
+    packed->values = node(self->out, LK_ENCODING_FLAT, width);
     return packed;
 }
 
@@ -302,7 +412,9 @@ static void encode_miniblock(const lk_leaf *leaf, const levels *map, lk_page_out
 {
     block_writer self = {.leaf = leaf, .out = out, .levels = *map, .word_bits = leaf->row_bits};
     self.packed = packing_pays(leaf);
-    self.def_width = leaf->rows < LK_BITPACK_BLOCK ? 0 : bit_length(map->max);
+    bool few = (leaf->lists > 0 ? leaf->defs.size / 2 : leaf->rows) < LK_BITPACK_BLOCK;
+    self.def_width = few ? 0 : bit_length(map->max);
+    self.rep_width = few ? 0 : bit_length(leaf->lists);
     out->layout.kind = LK_PAGE_MINIBLOCK;
     out->layout.num_items = leaf->rows;
     out->layout.num_buffers = 1;
@@ -310,8 +422,10 @@ static void encode_miniblock(const lk_leaf *leaf, const levels *map, lk_page_out
         out->layout.num_buffers += leaf->levels[level].has_nulls;
     }
     out->layout.values = value_encoding(&self);
-    out->layout.def = level_encoding(&self);
-    out->buffer_count = 2;
+    out->layout.def = map->max > 0 ? level_encoding(&self, self.def_width) : NULL;
+    out->layout.rep = leaf->lists > 0 ? level_encoding(&self, self.rep_width) : NULL;
+    out->layout.repetition_depth = leaf->lists > 0;
+    out->buffer_count = leaf->lists > 0 ? 3 : 2;
     if (leaf->offset_bytes > 0) {
         put_text_chunks(&self);
     } else {
@@ -398,6 +512,118 @@ static void encode_fullzip(const lk_leaf *leaf, const levels *map, lk_page_out *
     }
 }
 
+/* -- lists ----------------------------------------------------------------------------------------- */
+/* A page too many of whose entries have no value for one chunk to hold: rows one by one. */
+static bool overfull(const lk_leaf *leaf, const levels *map)
+{
+    uint64_t bits = bit_length(leaf->lists) + bit_length(map->max);
+    return leaf->hidden > HIDDEN_MAX || (leaf->hidden + CHUNK_VALUES_MAX) * bits / 8 > CHUNK_LEVEL_BYTES;
+}
+
+static void put_zip_value(const lk_leaf *leaf, uint64_t value, bool null, lk_buf *data)
+{
+    size_t   width = leaf->row_bits / 8;
+    uint64_t first = 0, size = 0;
+    if (leaf->offset_bytes > 0) {
+        if (!null) {
+            first = end_of(leaf, value);
+            size = end_of(leaf, value + 1) - first;
+            lk_buf_append(data, &size, leaf->offset_bytes);
+            lk_buf_append(data, leaf->values.data + first, (size_t)size);
+        }
+        return;
+    }
+    for (size_t level = 0; level < leaf->level_count; level++) {
+        const lk_leaf_level *list = &leaf->levels[level];
+        if (list->has_nulls) {
+            put_bits(data, &list->bits, value * list->items, list->items);
+        }
+    }
+    if (width == 0) { /* a boolean takes a byte */
+        put_bits(data, &leaf->values, value, 1);
+    } else {
+        lk_buf_append(data, leaf->values.data + value * width, width);
+    }
+}
+
+static const lk_encoding *zip_encoding(const lk_leaf *leaf, lk_page_out *out)
+{
+    if (leaf->offset_bytes == 0) {
+        return leaf->row_bits == 1 ? node(out, LK_ENCODING_FLAT, 8) : list_encoding(leaf, out);
+    }
+    lk_encoding *text = node(out, LK_ENCODING_VARIABLE, 0);
+    text->lengths = node(out, LK_ENCODING_FLAT, leaf->offset_bytes * 8);
+    return text;
+}
+
+static void zip_entries(const lk_leaf *leaf, const levels *map, lk_page_out *out)
+{
+    lk_buf  *data = &out->buffers[0], positions = {0};
+    unsigned shift = bit_length(map->max), bits = shift + bit_length(leaf->lists);
+    uint64_t value = 0, total = leaf->defs.size / 2;
+    for (uint64_t index = 0; index < total; index++) {
+        uint16_t rep = entry(&leaf->reps, index), def = entry(&leaf->defs, index);
+        uint32_t word = (uint32_t)rep << shift | map->of_mark[def];
+        uint64_t here = data->size;
+        if (rep == leaf->lists) {
+            lk_buf_append(&positions, &here, 8);
+        }
+        lk_buf_append(data, &word, bits <= 8 ? 1 : bits <= 16 ? 2 : 4);
+        if (visible(leaf, def)) {
+            put_zip_value(leaf, value++, def != 0, data);
+        }
+    }
+    uint64_t end = data->size;
+    size_t   wide = position_width(end);
+    lk_buf_append(&positions, &end, 8);
+    for (size_t at = 0; at < positions.size; at += 8) {
+        lk_buf_append(&out->buffers[1], positions.data + at, wide);
+    }
+    lk_buf_deinit(&positions);
+}
+
+static void encode_zip_lists(const lk_leaf *leaf, const levels *map, lk_page_out *out)
+{
+    size_t bitmaps = 0;
+    for (size_t level = 0; level < leaf->level_count; level++) {
+        bitmaps += leaf->levels[level].has_nulls ? (size_t)(leaf->levels[level].items + 7) / 8 : 0;
+    }
+    out->layout.kind = LK_PAGE_FULLZIP;
+    out->layout.bits_rep = bit_length(leaf->lists);
+    out->layout.bits_def = bit_length(map->max);
+    out->layout.bits_per_offset = leaf->offset_bytes * 8;
+    out->layout.bits_per_value = (uint32_t)(leaf->row_bits + 7) / 8 * 8 + (uint32_t)bitmaps * 8;
+    out->layout.num_items = leaf->defs.size / 2;
+    out->layout.num_visible_items = leaf->rows;
+    out->layout.values = zip_encoding(leaf, out);
+    out->buffer_count = 2;
+    zip_entries(leaf, map, out);
+}
+
+/* Lists without a value among them: levels alone. */
+static void encode_no_values(const lk_leaf *leaf, const levels *map, lk_page_out *out)
+{
+    out->layout.kind = LK_PAGE_CONSTANT;
+    out->buffer_count = 2;
+    lk_buf_append(&out->buffers[0], leaf->reps.data, leaf->reps.size);
+    for (uint64_t index = 0; index < leaf->defs.size / 2; index++) {
+        lk_buf_append(&out->buffers[1], &map->of_mark[entry(&leaf->defs, index)], 2);
+    }
+}
+
+static void encode_lists(const lk_leaf *leaf, bool wide, lk_page_out *out)
+{
+    levels map;
+    choose_list_layers(leaf, out, &map);
+    if (leaf->rows == 0 || leaf->type.layout == LK_LAYOUT_NULL) {
+        encode_no_values(leaf, &map, out);
+    } else if (wide || overfull(leaf, &map)) {
+        encode_zip_lists(leaf, &map, out);
+    } else {
+        encode_miniblock(leaf, &map, out);
+    }
+}
+
 /* -- constant -------------------------------------------------------------------------------------- */
 /* All null. Levels wherever the leaf lies in structs, be these always valid: pylance cannot do without. */
 static void encode_constant(const lk_leaf *leaf, const levels *map, lk_page_out *out)
@@ -422,10 +648,14 @@ void lk_page_encode(const lk_leaf *leaf, lk_page_out *out)
     for (size_t buffer = 0; buffer < 3; buffer++) {
         lk_buf_clear(&out->buffers[buffer]);
     }
-    choose_layers(leaf, out, &map);
     bool wide = leaf->offset_bytes > 0
                     ? leaf->longest >= WIDE_BYTES
                     : leaf->row_bits >= WIDE_BYTES * 8 && leaf->type.layout == LK_LAYOUT_FIXED;
+    if (leaf->lists > 0) {
+        encode_lists(leaf, wide, out);
+        return;
+    }
+    choose_layers(leaf, out, &map);
     if (leaf->type.layout == LK_LAYOUT_NULL || map.all_leaf_null) {
         encode_constant(leaf, &map, out);
     } else if (wide) {

@@ -1,4 +1,5 @@
 """Every encoding that pylance chooses, in files of version 2.1 and 2.2, read by us: whole, and filtered."""
+import decimal
 import subprocess
 
 import lance
@@ -7,7 +8,7 @@ import pyarrow as pa
 import pytest
 
 from lance_encodings import COLUMNS, LISTS, MAPS, table
-from lance_support import TOOL, ToolError, append, assert_same, create, scan
+from lance_support import FULL, TOOL, ToolError, append, assert_same, create, scan
 
 VERSIONS = ["2.1", "2.2"]
 
@@ -23,7 +24,7 @@ def test_what_pylance_encodes_we_decode(version, name, tmp_path):
     assert_same(scan(uri, tmp_path), every)
 
 
-@pytest.mark.parametrize("name", COLUMNS)
+@pytest.mark.parametrize("name", COLUMNS | LISTS)
 def test_what_we_encode_pylance_decodes(name, tmp_path):
     uri, expected = tmp_path / "t.lance", table(name)
     create(uri, expected.schema, tmp_path)
@@ -33,6 +34,65 @@ def test_what_we_encode_pylance_decodes(name, tmp_path):
     rows = sorted({0, expected.num_rows // 3, expected.num_rows - 1})
     assert_same(dataset.take(rows), expected.take(rows))
     assert_same(scan(uri, tmp_path), expected)
+
+
+def random_type(rng, depth):
+    leaves = [pa.int64(), pa.utf8(), pa.float32(), pa.bool_(), pa.int8(), pa.large_binary(), pa.decimal128(9, 2),
+              pa.list_(pa.float32(), 3), pa.binary(4)]
+    kind = rng.integers(0, 4 if depth < 4 else 1)
+    if kind < 2:
+        return leaves[rng.integers(0, len(leaves))]
+    if kind == 2:
+        return pa.struct([pa.field(f"m{i}", random_type(rng, depth + 1)) for i in range(rng.integers(1, 4))])
+    return pa.list_(random_type(rng, depth + 1)) if rng.random() < 0.7 else pa.large_list(random_type(rng, depth + 1))
+
+
+def random_value(rng, kind):
+    if rng.random() < 0.08:
+        return None
+    if pa.types.is_list(kind) or pa.types.is_large_list(kind):
+        return [random_value(rng, kind.value_type) for _ in range(rng.integers(0, 5))]
+    if pa.types.is_struct(kind):
+        return {field.name: random_value(rng, field.type) for field in kind}
+    if pa.types.is_fixed_size_list(kind):
+        return rng.random(3).tolist()
+    if pa.types.is_string(kind) or pa.types.is_large_binary(kind):
+        text = "x" * int(rng.integers(0, 400) if rng.random() < 0.02 else rng.integers(0, 12))
+        return text if pa.types.is_string(kind) else text.encode()
+    if pa.types.is_fixed_size_binary(kind):
+        return rng.bytes(4)
+    if pa.types.is_decimal(kind):
+        return decimal.Decimal(int(rng.integers(0, 10**8))).scaleb(-2)
+    return float(np.float32(rng.random())) if pa.types.is_floating(kind) else \
+        bool(rng.random() < 0.5) if pa.types.is_boolean(kind) else int(rng.integers(-100, 100))
+
+
+@pytest.mark.parametrize("seed", range(200 if FULL else 20))
+def test_random_nesting_survives_both_ways(seed, tmp_path):
+    rng = np.random.default_rng(seed)
+    kinds = [random_type(rng, 0) for _ in range(3)]
+    count = int(rng.choice([1, 2, 50, 1500]))
+    expected = pa.table([pa.array([random_value(rng, kind) for _ in range(count)], kind) for kind in kinds],
+                        names=["a", "b", "c"])
+    ours, theirs = tmp_path / "ours.lance", tmp_path / "theirs.lance"
+    create(ours, expected.schema, tmp_path)
+    append(ours, expected, tmp_path, rows_per_batch=400)
+    append(ours, expected.slice(count // 3), tmp_path)
+    both = pa.concat_tables([expected, expected.slice(count // 3)])
+    assert_same(lance.dataset(str(ours)).to_table(), both)
+    assert_same(scan(ours, tmp_path), both)
+    lance.write_dataset(expected, str(theirs), data_storage_version="2.1")
+    assert_same(scan(theirs, tmp_path), expected)
+
+
+def test_one_row_of_very_many_empty_lists(tmp_path):
+    rows = pa.table({"v": pa.array([[[]] * 100000, [[1]], [[]] * 3000 + [[2, 3]], None] * 3,
+                                   pa.list_(pa.list_(pa.int32())))})
+    uri = tmp_path / "t.lance"
+    create(uri, rows.schema, tmp_path)
+    append(uri, rows, tmp_path)
+    assert_same(lance.dataset(str(uri)).to_table(), rows)
+    assert_same(scan(uri, tmp_path), rows)
 
 
 def test_many_small_pages_read_in_order(tmp_path):
