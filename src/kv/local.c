@@ -16,6 +16,7 @@
 
 #include <dirent.h>
 #include <errno.h>
+#include <inttypes.h>
 #include <rocksdb/c.h>
 #include <stdlib.h>
 #include <sys/stat.h>
@@ -444,9 +445,12 @@ lk_rc lk_kv_local_open(lk_kv **out, const char *directory, bool durable, lk_err 
     }
     struct local_kv *self = local_new(directory, durable);
     /* RocksDB aborts the process where its first writes find no room. */
-    rc = has_room(self, log_bytes(self) + LK_KV_OPEN_BYTES_MIN)
-             ? open_files(self, &self->db, err)
-             : lk_fail(err, LK_E_STORE_FULL, "%s has too little free space to be opened", directory);
+    uint64_t needed = log_bytes(self) + LK_KV_OPEN_BYTES_MIN;
+    if (!has_room(self, needed)) {
+        rc = lk_fail(err, LK_E_STORE_FULL, "%s needs %" PRIu64 " free bytes to be opened", directory, needed);
+    } else {
+        rc = open_files(self, &self->db, err);
+    }
     if (rc != LK_OK) {
         self->db = NULL;
         local_close(&self->base);
