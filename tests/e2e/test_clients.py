@@ -1,4 +1,5 @@
 """test_clients.py - pyarrow.flight and ADBC work unmodified: statements, types, metadata, ingest, versions."""
+import decimal
 import json
 
 import lance
@@ -33,6 +34,16 @@ def test_each_type_survives_the_sql_engine_as_a_plain_column(filled, name):
     assert got.schema.field(0).type == want.schema.field(0).type
     key = lambda v: repr(v)
     assert sorted(map(key, got.column(0).to_pylist())) == sorted(map(key, want.column(0).to_pylist()))
+
+
+def test_a_decimal_that_duckdb_cannot_have_is_read_plainly_or_refused(server):
+    values = pa.record_batch([pa.array([decimal.Decimal(100), None], pa.decimal128(5, -2)), pa.array([1, 2])], ["d", "id"])
+    server.create("c.coarse", values.schema)
+    server.append("c.coarse", values)
+    assert server.sql("SELECT * FROM c.coarse").column("d").to_pylist() == values.column("d").to_pylist()
+    assert server.sql("SELECT sum(id) AS s FROM c.coarse").column("s").to_pylist() == [3]
+    with pytest.raises(pa.ArrowInvalid):
+        server.sql("SELECT max(d) FROM c.coarse")
 
 
 def test_pylance_reads_the_same_rows(filled):
