@@ -49,14 +49,14 @@ _Static_assert(LK_LEASE_RENEW_MS * 2 <= LK_LEASE_TTL_MS, "one renewal may be mis
 #define LK_SQL_NODES_MAX 10000
 /* repeat('x', n), range(n) and their kind outside FROM: larger results are not interruptible and not counted. The
  * sizes above LK_SQL_GROWTH_SMALL of one statement, multiplied, have a cap too: calls may be nested. */
-#define LK_SQL_GROWTH_MAX 10000
-#define LK_SQL_GROWTH_SMALL 1000
+#define LK_SQL_GROWTH_MAX         10000
+#define LK_SQL_GROWTH_SMALL       1000
 #define LK_SQL_GROWTH_PRODUCT_MAX 1000000
 /* How often a running statement's cancel flag is looked at; a cancelled one must stop within 100 ms. */
 #define LK_SQL_WATCH_MS 20
 
 /* gRPC message sizes: requests, and DoPut, where clients send a whole data frame as one batch. */
-#define LK_GRPC_MESSAGE_BYTES_MAX (16 * 1024 * 1024)
+#define LK_GRPC_MESSAGE_BYTES_MAX     (16 * 1024 * 1024)
 #define LK_GRPC_PUT_MESSAGE_BYTES_MAX (256 * 1024 * 1024)
 
 /* What all DoPut streams of a process hold in memory together. */
@@ -103,13 +103,13 @@ _Static_assert(LK_CATALOG_FRESH_MS < LK_CATALOG_STALE_MS, "stale begins after fr
 #define LK_RECOVERY_PAGE_ITEMS  128
 
 /* Open datasets an engine keeps for the next append or reader, and their memory: manifests of large tables. */
-#define LK_ENGINE_OPEN_MAX 512
+#define LK_ENGINE_OPEN_MAX       512
 #define LK_ENGINE_OPEN_BYTES_MAX (256 * 1024 * 1024)
 /* Data files an engine keeps open, and their metadata (64 KiB each at most); fewer when the system allows fewer. */
 #define LK_ENGINE_FILES_MAX 4096
 /* Threads that sync the files of commits side by side (they only wait), and how many files may await one. */
 #define LK_ENGINE_SYNC_THREADS 8
-#define LK_ENGINE_SYNC_QUEUE 64
+#define LK_ENGINE_SYNC_QUEUE   64
 
 /* A pipe keeps a write of this size in one piece (PIPE_BUF), so lines of several threads do not mix. */
 #define LK_LOG_LINE_BYTES_MAX 4096
@@ -129,7 +129,8 @@ _Static_assert(LK_CATALOG_FRESH_MS < LK_CATALOG_STALE_MS, "stale begins after fr
 /* What the network may hold of messages that come in, over all connections; beyond it the library drops streams and
  * connections rather than grow. */
 #define LK_GRPC_MEMORY_BYTES_MAX (512 * 1024 * 1024)
-_Static_assert(LK_GRPC_MEMORY_BYTES_MAX >= 2 * LK_GRPC_PUT_MESSAGE_BYTES_MAX, "one large put must not stop another");
+_Static_assert(
+    LK_GRPC_MEMORY_BYTES_MAX >= 2 * LK_GRPC_PUT_MESSAGE_BYTES_MAX, "one large put must not stop another");
 
 /* Pings on idle connections, so that dead peers and forgetful middle boxes are noticed. */
 #define LK_GRPC_KEEPALIVE_MS         60000
