@@ -95,7 +95,8 @@ LK_MUST_CHECK lk_rc lk_morsel_scan_next(
 const struct ArrowSchema *lk_morsel_scan_schema(const lk_morsel_scan *scan);
 void                      lk_morsel_scan_close(lk_morsel_scan *scan);
 
-/* What a scan would touch, for EXPLAIN and tests: pages considered and pages kept after pruning. */
+/* What a scan would touch, for EXPLAIN and tests: pages (of statistics: zones of 8,192 rows, or whole fragments
+ * that have none) considered, and kept after pruning. */
 typedef struct lk_scan_stats {
     uint64_t fragments, fragments_kept, pages, pages_kept, rows_decoded;
 } lk_scan_stats;
