@@ -3,6 +3,7 @@
 #include "base/json.h"
 #include "base/log.h"
 #include "cli/cli.h"
+#include "cli/columns.h"
 #include "cli/lance_env.h"
 #include "cli/output.h"
 #include "lance/manifest.h"
@@ -34,13 +35,7 @@ static void info_text(const lk_dataset *dataset, const ref_list *refs)
             LK_FMT(ref->name), ref->version, ref->branch.size == 0 ? "" : " of ", LK_FMT(ref->branch));
     }
     putchar('\n');
-    for (int64_t i = 0; i < schema->n_children; i++) {
-        lk_buf type = {0};
-        lk_type_format(schema->children[i], &type);
-        printf("%-24s %.*s%s\n", schema->children[i]->name, LK_FMT(lk_buf_view(&type)),
-            schema->children[i]->flags & ARROW_FLAG_NULLABLE ? "?" : "");
-        lk_buf_deinit(&type);
-    }
+    lk_columns_print(schema, stdout);
 }
 
 static void refs_json(lk_json_writer *w, const ref_list *refs)
@@ -86,21 +81,7 @@ static void info_json(const lk_dataset *dataset, const ref_list *refs)
     lk_json_text(&w, lk_bytes_of(format));
     refs_json(&w, refs);
     lk_json_key(&w, "columns");
-    lk_json_array(&w);
-    for (int64_t i = 0; i < schema->n_children; i++) {
-        lk_buf type = {0};
-        lk_type_format(schema->children[i], &type);
-        lk_json_object(&w);
-        lk_json_key(&w, "name");
-        lk_json_text(&w, lk_bytes_of(schema->children[i]->name));
-        lk_json_key(&w, "type");
-        lk_json_text(&w, lk_buf_view(&type));
-        lk_json_key(&w, "nullable");
-        lk_json_bool(&w, (schema->children[i]->flags & ARROW_FLAG_NULLABLE) != 0);
-        lk_json_object_end(&w);
-        lk_buf_deinit(&type);
-    }
-    lk_json_array_end(&w);
+    lk_columns_json(schema, &w);
     lk_json_object_end(&w);
     printf("%.*s\n", LK_FMT(lk_buf_view(&text)));
     lk_buf_deinit(&text);

@@ -3,6 +3,7 @@
 #include "arrow/schema.h"
 #include "base/json.h"
 #include "base/limits.h"
+#include "cli/columns.h"
 #include "cli/remote.h"
 #include "cli/source.h"
 
@@ -171,14 +172,7 @@ static void describe_text(const lk_registration *r, const struct ArrowSchema *sc
 {
     printf("table       %.*s.%.*s\nversion     %" PRIu64 "\nincarnation %.*s\nlocation    %.*s\n\n",
         LK_FMT(r->table.ns), LK_FMT(r->table.name), r->version, LK_FMT(r->incarnation), LK_FMT(r->location));
-    for (int64_t i = 0; i < schema->n_children; i++) {
-        const struct ArrowSchema *field = schema->children[i];
-        lk_buf                    type = {0};
-        lk_type_format(field, &type);
-        printf("%-24s %.*s%s\n", field->name, LK_FMT(lk_buf_view(&type)),
-            field->flags & ARROW_FLAG_NULLABLE ? "?" : "");
-        lk_buf_deinit(&type);
-    }
+    lk_columns_print(schema, stdout);
 }
 
 static void describe_json(const lk_registration *r, const struct ArrowSchema *schema)
@@ -197,21 +191,7 @@ static void describe_json(const lk_registration *r, const struct ArrowSchema *sc
     lk_json_key(&w, "location");
     lk_json_text(&w, r->location);
     lk_json_key(&w, "columns");
-    lk_json_array(&w);
-    for (int64_t i = 0; i < schema->n_children; i++) {
-        lk_buf type = {0};
-        lk_type_format(schema->children[i], &type);
-        lk_json_object(&w);
-        lk_json_key(&w, "name");
-        lk_json_text(&w, lk_bytes_of(schema->children[i]->name));
-        lk_json_key(&w, "type");
-        lk_json_text(&w, lk_buf_view(&type));
-        lk_json_key(&w, "nullable");
-        lk_json_bool(&w, (schema->children[i]->flags & ARROW_FLAG_NULLABLE) != 0);
-        lk_json_object_end(&w);
-        lk_buf_deinit(&type);
-    }
-    lk_json_array_end(&w);
+    lk_columns_json(schema, &w);
     lk_json_object_end(&w);
     printf("%.*s\n", LK_FMT(lk_buf_view(&text)));
     lk_buf_deinit(&text);
