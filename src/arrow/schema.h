@@ -27,6 +27,9 @@ void lk_type_format(const struct ArrowSchema *field, lk_buf *out);
 
 /* Reads "name:type[?]" (the name ends at the first colon outside double quotes). */
 LK_MUST_CHECK lk_rc lk_column_parse(lk_bytes text, struct ArrowSchema *out, lk_err *err);
+/* The same for a whole schema: a struct of these columns. At most LK_COLUMNS_MAX. */
+LK_MUST_CHECK lk_rc lk_columns_parse(
+    const lk_bytes *texts, size_t count, struct ArrowSchema *out, lk_err *err);
 
 /* -- building -------------------------------------------------------------------------------------- */
 /* An empty struct schema with room for `count` children, each zero; fill them by moving fields in. */

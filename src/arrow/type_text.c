@@ -652,3 +652,20 @@ void lk_type_format(const struct ArrowSchema *field, lk_buf *out)
     }
     format_parameters(field, &type, out);
 }
+
+lk_rc lk_columns_parse(const lk_bytes *texts, size_t count, struct ArrowSchema *out, lk_err *err)
+{
+    if (count > LK_COLUMNS_MAX) {
+        return lk_refuse(
+            err, LK_E_INVALID_SCHEMA, "%zu columns; a table has at most %d", count, LK_COLUMNS_MAX);
+    }
+    lk_rc rc = LK_OK;
+    lk_schema_start(out, count);
+    for (size_t i = 0; rc == LK_OK && i < count; i++) {
+        rc = lk_column_parse(texts[i], out->children[i], err);
+    }
+    if (rc != LK_OK) {
+        lk_schema_release(out);
+    }
+    return rc;
+}

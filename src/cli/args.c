@@ -179,3 +179,12 @@ void lk_args_help(const lk_command *command, const lk_arg *args, size_t count, F
         fprintf(out, "\n%s\n", command->details);
     }
 }
+
+lk_bytes *lk_arg_texts_bytes(const lk_arg_texts *texts, lk_arena *arena)
+{
+    lk_bytes *out = lk_arena_take(arena, (texts->count + 1) * sizeof *out);
+    for (size_t i = 0; i < texts->count; i++) {
+        out[i] = lk_bytes_of(texts->items[i]);
+    }
+    return out;
+}

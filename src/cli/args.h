@@ -44,6 +44,9 @@ typedef struct lk_command {
     const char *details; /* paragraphs and examples; NULL: none */
 } lk_command;
 
+/* The texts as the rest of lake takes them; borrowed. */
+lk_bytes *lk_arg_texts_bytes(const lk_arg_texts *texts, lk_arena *arena);
+
 /* Parses into the targets. *help = true when --help was given (nothing else is checked then). */
 LK_MUST_CHECK lk_rc lk_args_parse(
     const lk_arg *args, size_t count, int argc, char **argv, lk_arena *arena, bool *help, lk_err *err);

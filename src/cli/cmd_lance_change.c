@@ -279,15 +279,11 @@ static int end_columns(
     return end(rc, lance, err);
 }
 
-static lk_rc parse_columns(const lk_arg_texts *texts, struct ArrowSchema *out, lk_err *err)
+static lk_rc parse_columns(lk_cli *cli, const lk_arg_texts *texts, struct ArrowSchema *out, lk_err *err)
 {
-    lk_rc rc = LK_OK;
-    lk_schema_start(out, texts->count);
-    for (size_t i = 0; i < texts->count && rc == LK_OK; i++) {
-        rc = lk_column_parse(lk_bytes_of(texts->items[i]), out->children[i], err);
-        if (rc == LK_OK) { /* there is no value yet, whatever was said */
-            out->children[i]->flags |= ARROW_FLAG_NULLABLE;
-        }
+    lk_rc rc = lk_columns_parse(lk_arg_texts_bytes(texts, &cli->arena), texts->count, out, err);
+    for (int64_t i = 0; rc == LK_OK && i < out->n_children; i++) {
+        out->children[i]->flags |= ARROW_FLAG_NULLABLE; /* there is no value yet, whatever was said */
     }
     return rc;
 }
@@ -312,7 +308,7 @@ static int columns_add(lk_cli *cli, int argc, char **argv)
     }
     lk_rc rc = lk_cli_lance_open(&lance, uri, 0, &err);
     if (rc == LK_OK) {
-        rc = parse_columns(&columns, &schema, &err);
+        rc = parse_columns(cli, &columns, &schema, &err);
     }
     if (rc == LK_OK) {
         rc = lk_dataset_add_columns(lance.dataset, lk_direct_committer(), &schema, NULL, &next, &err);
@@ -338,11 +334,8 @@ static int columns_drop(lk_cli *cli, int argc, char **argv)
     if (!parse(cli, COLUMNS_DROP, args, sizeof args / sizeof args[0], argc, argv, &code)) {
         return code;
     }
-    lk_bytes *paths = lk_arena_take(&cli->arena, (columns.count + 1) * sizeof *paths);
-    for (size_t i = 0; i < columns.count; i++) {
-        paths[i] = lk_bytes_of(columns.items[i]);
-    }
-    lk_rc rc = lk_cli_lance_open(&lance, uri, 0, &err);
+    lk_bytes *paths = lk_arg_texts_bytes(&columns, &cli->arena);
+    lk_rc     rc = lk_cli_lance_open(&lance, uri, 0, &err);
     if (rc == LK_OK) {
         rc = lk_dataset_drop_columns(
             lance.dataset, lk_direct_committer(), paths, columns.count, NULL, &next, &err);

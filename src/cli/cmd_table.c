@@ -8,29 +8,10 @@
 #include "cli/source.h"
 
 #include <inttypes.h>
-#include <stdlib.h>
 
 enum { CREATE, LIST, DESCRIBE, DROP };
 
 /* -- create ------------------------------------------------------------------------------------------ */
-static lk_rc schema_of_columns(const lk_arg_texts *columns, struct ArrowSchema *out, lk_err *err)
-{
-    struct ArrowSchema *fields = calloc(columns->count + 1, sizeof *fields);
-    LK_ASSERT(fields != NULL);
-    lk_rc rc = LK_OK;
-    for (size_t i = 0; rc == LK_OK && i < columns->count; i++) {
-        rc = lk_column_parse(lk_bytes_of(columns->items[i]), &fields[i], err);
-    }
-    if (rc == LK_OK) {
-        lk_schema_of_columns(fields, columns->count, out);
-    }
-    for (size_t i = 0; i < columns->count; i++) {
-        lk_schema_release(&fields[i]);
-    }
-    free(fields);
-    return rc;
-}
-
 static lk_rc create_on(
     lk_cli *cli, const lk_remote_args *where, const char *name, struct ArrowSchema *schema, lk_err *err)
 {
@@ -79,8 +60,9 @@ static int create(lk_cli *cli, int argc, char **argv)
     if ((columns.count > 0) == (file != NULL)) {
         rc = lk_cli_usage(&err, "give the columns, either by --column or by --schema");
     } else {
-        rc = file != NULL ? lk_source_schema(file, &source, &schema, &err)
-                          : schema_of_columns(&columns, &schema, &err);
+        rc = file != NULL
+                 ? lk_source_schema(file, &source, &schema, &err)
+                 : lk_columns_parse(lk_arg_texts_bytes(&columns, &cli->arena), columns.count, &schema, &err);
     }
     if (rc == LK_OK) {
         rc = create_on(cli, &where, name, &schema, &err);

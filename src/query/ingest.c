@@ -22,19 +22,6 @@ typedef struct ingestion {
     lk_ingested        *out;
 } ingestion;
 
-/* A stream of one array, for one append. */
-typedef struct single {
-    lk_batches        base;
-    struct ArrowArray array;
-} single;
-
-static lk_rc single_next(lk_batches *batches, struct ArrowArray *out, lk_err *err)
-{
-    (void)err;
-    lk_array_move(&((single *)batches)->array, out);
-    return LK_OK;
-}
-
 static lk_uuid operation_id(lk_uuid id, uint64_t number)
 {
     enum { TIME_AND_VERSION = 6 };
@@ -54,22 +41,25 @@ static lk_uuid operation_id(lk_uuid id, uint64_t number)
 
 static lk_rc commit(ingestion *in, struct ArrowArray *rows, lk_err *err)
 {
-    char             id[LK_UUID_TEXT_SIZE + 1], digest[LK_SHA256_HEX_SIZE + 1];
-    uint64_t         version = 0, count = (uint64_t)rows->length;
-    single           one = {.base = {.next = single_next}};
-    lk_shared_array *shared = lk_array_share(rows);
+    char               id[LK_UUID_TEXT_SIZE + 1], digest[LK_SHA256_HEX_SIZE + 1];
+    uint64_t           version = 0, count = (uint64_t)rows->length;
+    struct ArrowSchema schema = {0};
+    struct ArrowArray  slice = {0};
+    lk_batches        *stream = NULL;
+    lk_shared_array   *shared = lk_array_share(rows);
 
     lk_uuid_format(operation_id(in->id, in->out->operations), id);
     lk_rc rc = lk_payload_digest(&in->source->schema, &shared, 1, digest, err);
     if (rc == LK_OK) {
-        lk_shared_array_slice(shared, 0, (int64_t)count, &one.array);
-        rc = lk_schema_copy(&in->source->schema, &one.base.schema, err);
+        rc = lk_schema_copy(&in->source->schema, &schema, err);
     }
     if (rc == LK_OK) {
         const lk_append_command command = {
             in->ingest->table, {id, LK_UUID_TEXT_SIZE}, {digest, LK_SHA256_HEX_SIZE}};
+        lk_shared_array_slice(shared, 0, (int64_t)count, &slice);
+        stream = lk_batches_of(&schema, &slice, 1);
         rc = in->authority->ops->append(
-            in->authority, in->who, &command, &one.base, in->ingest->cancel, &version, err);
+            in->authority, in->who, &command, stream, in->ingest->cancel, &version, err);
     }
     if (rc == LK_OK) {
         in->out->operations++;
@@ -78,8 +68,7 @@ static lk_rc commit(ingestion *in, struct ArrowArray *rows, lk_err *err)
             in->ingest->progress(in->ingest->progress_context, in->out->rows);
         }
     }
-    lk_array_release(&one.array);
-    lk_schema_release(&one.base.schema);
+    lk_batches_close(stream);
     lk_shared_array_unref(shared);
     return rc;
 }

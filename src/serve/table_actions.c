@@ -6,30 +6,7 @@
 #include "base/json.h"
 #include "base/limits.h"
 
-#include <stdlib.h>
-
 /* -- create ------------------------------------------------------------------------------------------ */
-static lk_rc columns_schema(const lk_json_texts *columns, struct ArrowSchema *out, lk_err *err)
-{
-    if (columns->count > LK_COLUMNS_MAX) {
-        return lk_fail(err, LK_E_INVALID_SCHEMA, "%zu columns", columns->count);
-    }
-    struct ArrowSchema *fields = calloc(columns->count + 1, sizeof *fields);
-    LK_ASSERT(fields != NULL);
-    lk_rc rc = LK_OK;
-    for (size_t i = 0; rc == LK_OK && i < columns->count; i++) {
-        rc = lk_column_parse(columns->items[i], &fields[i], err);
-    }
-    if (rc == LK_OK) {
-        lk_schema_of_columns(fields, columns->count, out);
-    }
-    for (size_t i = 0; i < columns->count; i++) {
-        lk_schema_release(&fields[i]);
-    }
-    free(fields);
-    return rc;
-}
-
 static lk_rc requested_schema(const lk_json_texts *columns, bool has_columns, lk_bytes ipc, bool has_ipc,
     struct ArrowSchema *out, lk_err *err)
 {
@@ -39,7 +16,7 @@ static lk_rc requested_schema(const lk_json_texts *columns, bool has_columns, lk
         return rc;
     }
     if (has_columns) {
-        return columns_schema(columns, out, err);
+        return lk_columns_parse(columns->items, columns->count, out, err);
     }
     if (ipc.size > LK_SCHEMA_IPC_BYTES_MAX) {
         lk_rc rc = lk_fail(err, LK_E_INVALID_SCHEMA, "schema of %zu bytes", ipc.size);
