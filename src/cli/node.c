@@ -186,14 +186,34 @@ static lk_rc open_authority(node *n, lk_err *err)
     return has_meta(n) ? open_meta(n, err) : open_remote(n, err);
 }
 
-/* The first directory is loaded before the node is ready: a Query that cannot reach its authority does not start. */
+/* Loads the first directory. A Metasrv that is not up yet is asked again, so tiers may be started in any order. */
+static lk_rc first_directory(node *n, lk_snapshot **out, lk_err *err)
+{
+    enum { RETRY_MS = 100 };
+    uint64_t deadline_ms = lk_clock_monotonic_ms(lk_clock_real()) + n->config->query_startup_timeout_ms;
+    lk_rc    rc = lk_catalog_cache_directory(n->cache, out, err);
+    while (rc != LK_OK && lk_rc_code(rc) == LK_CODE_UNAVAILABLE &&
+           lk_shutdown_deadline_ms(n->shutdown) == 0 &&
+           lk_clock_monotonic_ms(lk_clock_real()) < deadline_ms) {
+        lk_clock_sleep_ms(lk_clock_real(), RETRY_MS);
+        *err = (lk_err){0};
+        rc = lk_catalog_cache_directory(n->cache, out, err);
+    }
+    if (rc != LK_OK && !has_meta(n)) {
+        lk_detail(err, "no Metasrv answers at %.100s; start it with lake meta, or see --metadata-addr",
+            n->options->metadata);
+    }
+    return rc;
+}
+
+/* A Query that cannot reach its authority does not start. */
 static lk_rc open_catalog(node *n, lk_err *err)
 {
     const lk_catalog_cache_options options = {n->authority, &local_query, lk_clock_real()};
     lk_snapshot                   *first = NULL;
     lk_rc                          rc = lk_catalog_cache_open(&n->cache, &options, err);
     if (rc == LK_OK) {
-        rc = lk_catalog_cache_directory(n->cache, &first, err);
+        rc = first_directory(n, &first, err);
     }
     lk_snapshot_unref(first);
     return rc;

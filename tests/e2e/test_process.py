@@ -6,6 +6,7 @@ import pathlib
 import signal
 import socket
 import subprocess
+import threading
 import time
 
 import pyarrow as pa
@@ -193,6 +194,27 @@ def again(call, seconds):
             if time.monotonic() > deadline:
                 raise
             time.sleep(0.1)
+
+
+def test_a_query_waits_for_its_metasrv_and_says_when_none_comes(tmp_path):
+    with contextlib.closing(socket.socket()) as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    apart = ["--metadata-addr", f"grpc://127.0.0.1:{port}"]
+    alone = lake.Server(tmp_path / "a" / "data", "query", apart, {"LAKE_QUERY_STARTUP_TIMEOUT_MS": "300"})
+    with pytest.raises(RuntimeError, match=r"(?s)exit 5.*no Metasrv answers"):
+        alone.start()
+    meta = lake.Server(tmp_path / "m" / "data", "meta")
+    meta.port = port
+    later = threading.Timer(1.0, meta.start)
+    later.start()
+    try:
+        with lake.Server(tmp_path / "q" / "data", "query", apart) as query:
+            query.create("apart.t", SCHEMA)
+            assert query.sql("SELECT * FROM apart.t").num_rows == 0
+    finally:
+        later.join()
+        meta.kill()
 
 
 def test_the_tiers_apart(tmp_path):
