@@ -117,7 +117,7 @@ static lk_rc check_append(const lk_manifest *base, const struct ArrowSchema *row
         rc = lk_change_check_files(base, err);
     }
     if (rc == LK_OK) {
-        rc = lk_fragment_writer_check(base->schema, err);
+        rc = lk_fragment_writer_check(base->schema, base->file_minor, err);
     }
     return rc == LK_OK ? lk_schema_compare(&base->schema->arrow, rows, LK_SCHEMA_APPEND, err) : rc;
 }
@@ -202,7 +202,7 @@ lk_rc lk_dataset_create(const lk_lance_env *env, lk_committer *committer, const 
     lk_rc    rc = lk_lance_schema_from_arrow(schema, &lance_schema, err);
     if (rc == LK_OK) {
         c.schema = lance_schema;
-        rc = lk_fragment_writer_check_types(&lance_schema->arrow, err);
+        rc = lk_fragment_writer_check_types(&lance_schema->arrow, lk_change_file_minor(&c.base), err);
     }
     if (rc == LK_OK) {
         rc = check_absent(env, err);

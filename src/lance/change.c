@@ -5,6 +5,7 @@
 
 #include "base/limits.h"
 #include "base/uuid.h"
+#include "lance/file_write.h"
 #include "lance/rebase.h"
 #include "lance/versions.h"
 
@@ -63,14 +64,17 @@ void lk_change_undo(lk_change *change, const lk_err *err)
 
 lk_rc lk_change_check_files(const lk_manifest *manifest, lk_err *err)
 {
-    if (manifest->file_minor == LK_CHANGE_FILE_MINOR) {
-        return LK_OK;
+    return lk_file_writer_check_minor(manifest->file_minor, err);
+}
+
+uint32_t lk_change_file_minor(const lk_change *change)
+{
+    if (change->base != NULL) {
+        return change->base->file_minor;
     }
-    lk_rc rc =
-        lk_fail(err, LK_E_UNSUPPORTED_FORMAT, "the table's files are version 2.%u", manifest->file_minor);
-    lk_detail(err, "the table's files are version 2.%u; this build writes 2.%d only", manifest->file_minor,
-        LK_CHANGE_FILE_MINOR);
-    return rc;
+    lk_file_version version =
+        change->options == NULL ? LK_FILE_VERSION_DEFAULT : change->options->file_version;
+    return version == LK_FILE_VERSION_DEFAULT ? 1 : (uint32_t)version - LK_FILE_VERSION_2_0;
 }
 
 /* -- transaction -------------------------------------------------------------------------------------- */
@@ -168,7 +172,7 @@ static lk_rc build_object(const lk_change *change, lk_change_plan *plan, lk_buf 
     lk_rc  rc = LK_OK;
     lk_buf_append_zeros(object, 4);
     if (plan->schema != NULL) {
-        lk_pb_manifest_create(plan->schema, LK_CHANGE_FILE_MINOR, version, object);
+        lk_pb_manifest_create(plan->schema, plan->file_minor, version, object);
     } else {
         rc = lk_pb_manifest_append(plan->body, version, object, err);
     }
@@ -182,6 +186,7 @@ static lk_rc start_plan(
 {
     *plan = (lk_change_plan){
         .version = {.version = 1, .timestamp_ms = lk_clock_wall_ms(change->env->clock)},
+        .file_minor = lk_change_file_minor(change),
     };
     if (tip == NULL) {
         return LK_OK;

@@ -22,11 +22,12 @@
 
 typedef struct lk_change lk_change;
 
-typedef struct lk_change_plan {       /* the version that shall follow the tip */
-    lk_bytes               operation; /* the operation's own message */
-    lk_bytes               body;      /* the Manifest message it grows out of; the tip's unless set */
-    const lk_lance_schema *schema;    /* of a new table, which grows out of nothing */
-    lk_pb_new_version      version;   /* what the plan leaves alone is as in the tip */
+typedef struct lk_change_plan {        /* the version that shall follow the tip */
+    lk_bytes               operation;  /* the operation's own message */
+    lk_bytes               body;       /* the Manifest message it grows out of; the tip's unless set */
+    const lk_lance_schema *schema;     /* of a new table, which grows out of nothing */
+    uint32_t               file_minor; /* of its data files; lk_change_file_minor unless set */
+    lk_pb_new_version      version;    /* what the plan leaves alone is as in the tip */
     bool                   has_index_section;
     lk_bytes               index_section; /* the tip's unless set */
 } lk_change_plan;
@@ -80,6 +81,7 @@ LK_MUST_CHECK lk_rc lk_change_object(
 /* LK_E_UNSUPPORTED_FORMAT unless new data files may be written for this table. */
 LK_MUST_CHECK lk_rc lk_change_check_files(const lk_manifest *manifest, lk_err *err);
 
-enum { LK_CHANGE_FILE_MINOR = 1 }; /* new data files are 2.1 */
+/* New data files of this change are 2.<this>: the table's version, or what the options say of a new table. */
+uint32_t lk_change_file_minor(const lk_change *change);
 
 #endif

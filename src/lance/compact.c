@@ -371,7 +371,7 @@ lk_rc lk_dataset_compact(lk_dataset *base, lk_committer *committer, const lk_com
         rc = lk_change_check_files(base->manifest, err);
     }
     if (rc == LK_OK) {
-        rc = lk_fragment_writer_check(base->manifest->schema, err);
+        rc = lk_fragment_writer_check(base->manifest->schema, base->manifest->file_minor, err);
     }
     for (bool more = rc == LK_OK; more;) {
         lk_dataset *next = NULL;

@@ -2,7 +2,7 @@
 #define LK_LANCE_DATASET_H
 /*
  * dataset.h - one Lance dataset at one version: open, scan, and append as a new version.
- * Format facts: the Lance table format and file format 2.1 (lance.org, lance-format/lance protos).
+ * Format facts: the Lance table format and file format 2.0 to 2.2 (lance.org, lance-format/lance protos).
  *
  * Invariants:
  *   1. An open dataset is one version for ever; commits by others do not change it.
@@ -107,10 +107,19 @@ typedef struct lk_commit_property {
     lk_bytes key, value;
 } lk_commit_property;
 
+typedef enum lk_file_version { /* of data files: the footer says (2, n) */
+    LK_FILE_VERSION_DEFAULT =
+        0, /* what the table has; 2.1 for a new one, which every release of the reference reads */
+    LK_FILE_VERSION_2_0 = 1,
+    LK_FILE_VERSION_2_1 = 2,
+    LK_FILE_VERSION_2_2 = 3
+} lk_file_version;
+
 typedef struct lk_write_options {
     const lk_commit_property *properties; /* into Transaction.transaction_properties */
     size_t                    property_count;
     size_t                    max_rows_per_file; /* 0: 1,048,576 */
+    lk_file_version           file_version;      /* of a new table; one that exists keeps its own */
 } lk_write_options;
 
 /* Creates an empty dataset with this schema as version 1. LK_E_INVALID_SCHEMA names the type that Lance

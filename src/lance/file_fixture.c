@@ -234,7 +234,7 @@ void fixture_write(fixture_memory *store, int64_t rows, int64_t batches, bool nu
     fixture_every_schema(&schema);
     lk_rc rc = lk_lance_schema_from_arrow(&schema, &lance, &err);
     if (rc == LK_OK) {
-        rc = lk_file_writer_open(&store->base, LK_LITERAL("file"), lance, NULL, &file, &err);
+        rc = lk_file_writer_open(&store->base, LK_LITERAL("file"), lance, 1, NULL, &file, &err);
     }
     for (int64_t batch = 0; rc == LK_OK && batch < batches; batch++) {
         struct ArrowArray array;

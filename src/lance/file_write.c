@@ -16,8 +16,7 @@ enum {
     BUFFERED_BYTES = 256 * 1024 * 1024, /* of all columns together */
     HIDDEN_MAX = 8192, /* null and empty lists of a page: one chunk may have to hold them all */
     ALIGNMENT = 64,
-    FILE_MAJOR = 2,
-    FILE_MINOR = 1
+    FILE_MAJOR = 2
 };
 
 typedef struct column {
@@ -32,6 +31,7 @@ struct lk_file_writer {
     lk_store_writer       *object;
     const lk_lance_schema *schema;
     lk_budget             *budget;
+    uint32_t               minor; /* the file is 2.<minor> */
     lk_arena               arena; /* page metadata */
     lk_page_out            page;  /* reused */
     lk_stats_writer       *stats;
@@ -89,8 +89,19 @@ static lk_rc check_field(const struct ArrowSchema *field, size_t depth, bool in_
     return rc;
 }
 
-lk_rc lk_file_writer_supports(const struct ArrowSchema *field, lk_err *err)
+lk_rc lk_file_writer_check_minor(uint32_t file_minor, lk_err *err)
 {
+    if (file_minor == 1 || file_minor == 2) {
+        return LK_OK;
+    }
+    lk_rc rc = lk_fail(err, LK_E_UNSUPPORTED_FORMAT, "files of version 2.%u", file_minor);
+    lk_detail(err, "this build does not write data files of version 2.%u", file_minor);
+    return rc;
+}
+
+lk_rc lk_file_writer_supports(const struct ArrowSchema *field, uint32_t file_minor, lk_err *err)
+{
+    (void)file_minor;
     return check_field(field, 0, false, err);
 }
 
@@ -133,16 +144,17 @@ static void open_stats(lk_file_writer *self)
     }
 }
 
-lk_rc lk_file_writer_open(lk_store *store, lk_bytes key, const lk_lance_schema *schema, lk_budget *budget,
-    lk_file_writer **out, lk_err *err)
+lk_rc lk_file_writer_open(lk_store *store, lk_bytes key, const lk_lance_schema *schema, uint32_t file_minor,
+    lk_budget *budget, lk_file_writer **out, lk_err *err)
 {
     lk_file_writer *self = calloc(1, sizeof *self);
     LK_ASSERT(self != NULL);
     self->schema = schema;
     self->budget = budget;
-    lk_rc rc = LK_OK;
+    self->minor = file_minor;
+    lk_rc rc = lk_file_writer_check_minor(file_minor, err);
     for (int64_t field = 0; rc == LK_OK && field < schema->arrow.n_children; field++) {
-        rc = lk_file_writer_supports(schema->arrow.children[field], err);
+        rc = lk_file_writer_supports(schema->arrow.children[field], file_minor, err);
     }
     if (rc == LK_OK) {
         rc = open_columns(self, err);
@@ -230,7 +242,7 @@ static lk_rc flush(lk_file_writer *self, column *of, lk_err *err)
     if (rows == 0) {
         return LK_OK;
     }
-    lk_page_encode(&of->leaf, &self->page);
+    lk_page_encode(&of->leaf, self->minor, &self->page);
     lk_page_buffer *buffers = lk_arena_take(&self->arena, sizeof *buffers * (self->page.buffer_count + 1));
     for (size_t index = 0; rc == LK_OK && index < self->page.buffer_count; index++) {
         buffers[index].size = self->page.buffers[index].size;
@@ -427,7 +439,7 @@ static lk_rc put_tail(lk_file_writer *self, lk_err *err)
     lk_store_u32(footer + 24, (uint32_t)(globals.size / 16));
     lk_store_u32(footer + 28, (uint32_t)self->column_count);
     lk_store_u16(footer + 32, FILE_MAJOR);
-    lk_store_u16(footer + 34, FILE_MINOR);
+    lk_store_u16(footer + 34, (uint16_t)self->minor);
     memcpy(footer + 36, "LANC", 4);
     if (rc == LK_OK) {
         rc = put(self, columns.data, columns.size, err);

@@ -1,7 +1,7 @@
 #ifndef LK_LANCE_FILE_WRITE_H
 #define LK_LANCE_FILE_WRITE_H
 /*
- * file_write.h - writes one Lance 2.1 data file: batches in, pages of about 8 MiB a column out, page by page.
+ * file_write.h - writes one Lance data file of version 2.1 or 2.2: batches in, pages of about 8 MiB a column out, page by page.
  *
  * Invariants:
  *   1. Nothing is visible under the key before finish; finish returns when the store made it durable.
@@ -31,10 +31,11 @@ typedef struct lk_file_written {
     size_t                column_count;
 } lk_file_written;
 
-/* Opens `key` for rows of this schema (borrowed until the writer is closed). LK_E_INVALID_SCHEMA names the first
- * field whose type this writer does not store. budget may be NULL (unlimited). */
+/* Opens `key` for rows of this schema (borrowed until the writer is closed), for a file of version 2.<file_minor>.
+ * LK_E_INVALID_SCHEMA names the first field whose type such files do not store, LK_E_UNSUPPORTED_FORMAT a version
+ * that is not written. budget may be NULL (unlimited). */
 LK_MUST_CHECK lk_rc lk_file_writer_open(lk_store *store, lk_bytes key, const lk_lance_schema *schema,
-    lk_budget *budget, lk_file_writer **out, lk_err *err);
+    uint32_t file_minor, lk_budget *budget, lk_file_writer **out, lk_err *err);
 
 /* Adds the rows of batch (borrowed; a struct array whose children are the columns, any offset). After an
  * error the writer can only be abandoned. */
@@ -49,8 +50,12 @@ LK_MUST_CHECK lk_rc lk_file_writer_finish(
 
 void lk_file_writer_abandon(lk_file_writer *writer); /* removes what was written; accepts NULL */
 
-/* Whether this writer stores the field (children included). False puts the reason into err->detail via
+LK_MUST_CHECK lk_rc lk_file_writer_check_minor(
+    uint32_t file_minor, lk_err *err); /* LK_E_UNSUPPORTED_FORMAT */
+
+/* Whether files of version 2.<file_minor> store the field (children included). False puts the reason into err->detail via
  * LK_E_INVALID_SCHEMA. */
-LK_MUST_CHECK lk_rc lk_file_writer_supports(const struct ArrowSchema *field, lk_err *err);
+LK_MUST_CHECK lk_rc lk_file_writer_supports(
+    const struct ArrowSchema *field, uint32_t file_minor, lk_err *err);
 
 #endif

@@ -9,10 +9,10 @@
 
 enum { ROWS_PER_FILE = 1 << 20 };
 
-lk_rc lk_fragment_writer_check_types(const struct ArrowSchema *schema, lk_err *err)
+lk_rc lk_fragment_writer_check_types(const struct ArrowSchema *schema, uint32_t file_minor, lk_err *err)
 {
     for (int64_t i = 0; i < schema->n_children; i++) {
-        lk_rc rc = lk_file_writer_supports(schema->children[i], err);
+        lk_rc rc = lk_file_writer_supports(schema->children[i], file_minor, err);
         if (rc != LK_OK) {
             return rc;
         }
@@ -37,10 +37,10 @@ static lk_rc check_layouts(const lk_lance_schema *schema, lk_err *err)
     return LK_OK;
 }
 
-lk_rc lk_fragment_writer_check(const lk_lance_schema *schema, lk_err *err)
+lk_rc lk_fragment_writer_check(const lk_lance_schema *schema, uint32_t file_minor, lk_err *err)
 {
     lk_rc rc = check_layouts(schema, err);
-    return rc == LK_OK ? lk_fragment_writer_check_types(&schema->arrow, err) : rc;
+    return rc == LK_OK ? lk_fragment_writer_check_types(&schema->arrow, file_minor, err) : rc;
 }
 
 void lk_fragment_writer_init(
@@ -49,6 +49,7 @@ void lk_fragment_writer_init(
     *w = (lk_fragment_writer){
         .change = change,
         .schema = schema,
+        .file_minor = lk_change_file_minor(change),
         .rows_max = rows_max == 0 || rows_max > INT64_MAX ? ROWS_PER_FILE : (int64_t)rows_max,
     };
 }
@@ -86,7 +87,7 @@ static lk_rc begin_file(lk_fragment_writer *w, lk_err *err)
     w->file_name = name;
     lk_change_wrote(w->change, key);
     return lk_file_writer_open(
-        w->change->env->store, key, w->schema, w->change->env->budget, &w->writer, err);
+        w->change->env->store, key, w->schema, w->file_minor, w->change->env->budget, &w->writer, err);
 }
 
 static lk_rc finish_file(lk_fragment_writer *w, lk_err *err)
@@ -111,7 +112,7 @@ static lk_rc finish_file(lk_fragment_writer *w, lk_err *err)
         .columns = columns,
         .field_count = written.column_count,
         .major = 2,
-        .minor = LK_CHANGE_FILE_MINOR,
+        .minor = w->file_minor,
         .size_bytes = written.size_bytes,
     };
     lk_fragment fragment = {.physical_rows = written.rows, .files = file, .file_count = 1};

@@ -10,17 +10,19 @@
 typedef struct lk_fragment_writer {
     lk_change             *change;
     const lk_lance_schema *schema;
-    int64_t                rows_max;  /* of a file */
-    lk_file_writer        *writer;    /* the file being written, or NULL */
-    lk_bytes               file_name; /* its name below data/ */
-    lk_buf                 fragments; /* of lk_fragment: every data file finished */
+    uint32_t               file_minor; /* of new files: the change's, unless set before the first row */
+    int64_t                rows_max;   /* of a file */
+    lk_file_writer        *writer;     /* the file being written, or NULL */
+    lk_bytes               file_name;  /* its name below data/ */
+    lk_buf                 fragments;  /* of lk_fragment: every data file finished */
     int64_t                row_count;
 } lk_fragment_writer;
 
 /* Whether rows of this schema can be written: LK_E_INVALID_SCHEMA, LK_E_UNSUPPORTED_FORMAT name the column. A new table
  * has types only. */
-LK_MUST_CHECK lk_rc lk_fragment_writer_check(const lk_lance_schema *schema, lk_err *err);
-LK_MUST_CHECK lk_rc lk_fragment_writer_check_types(const struct ArrowSchema *schema, lk_err *err);
+LK_MUST_CHECK lk_rc lk_fragment_writer_check(const lk_lance_schema *schema, uint32_t file_minor, lk_err *err);
+LK_MUST_CHECK lk_rc lk_fragment_writer_check_types(
+    const struct ArrowSchema *schema, uint32_t file_minor, lk_err *err);
 
 /* Borrows change and schema. rows_max 0: the default. */
 void lk_fragment_writer_init(

@@ -486,6 +486,7 @@ static void put_miniblock(const lk_page_layout *layout, int32_t *layers, lk_aren
     block.layers = layers;
     block.has_num_buffers = true;
     block.num_buffers = layout->num_buffers;
+    block.has_has_large_chunk = block.has_large_chunk = layout->large_chunk;
     block.has_num_items = layout->num_items > 0;
     block.num_items = layout->num_items;
     page.mini_block_layout = &block;

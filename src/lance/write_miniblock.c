@@ -191,26 +191,27 @@ static void put_chunk(block_writer *self, uint64_t start, uint64_t count, bool l
     size_t   begin = data->size, at = begin + 2;
     bool     lists = self->leaf->lists > 0;
     unsigned blocks = (self->levels.max > 0 ? 1U : 0U) + (lists ? 1U : 0U);
-    lk_buf_append_zeros(data, 2U + 2U * blocks + 2U * self->out->layout.num_buffers);
+    size_t   width = self->out->layout.large_chunk ? 4 : 2; /* of a size, and of the chunk's word */
+    lk_buf_append_zeros(data, 2U + 2U * blocks + width * self->out->layout.num_buffers);
     pad(data, begin, 8, (char)CHUNK_FILL);
     if (lists) {
         put_entry_levels(self, count, last, data, begin, &at);
     } else if (blocks > 0) {
         put_row_levels(self, start, count, data, begin, &at);
     }
-    for (size_t buffer = 0; buffer < self->out->layout.num_buffers; buffer++, at += 2) {
+    for (size_t buffer = 0; buffer < self->out->layout.num_buffers; buffer++, at += width) {
         size_t from = data->size;
         put_values(self, buffer, start, count, data);
-        LK_ASSERT(data->size - from <= UINT16_MAX);
-        lk_store_u16(data->data + at, (uint16_t)(data->size - from));
+        uint64_t size = data->size - from;
+        LK_ASSERT(size <= UINT16_MAX);
+        memcpy(data->data + at, &size, width);
         pad(data, begin, 8, (char)CHUNK_FILL);
     }
     size_t   units = (data->size - begin) / 8;
     unsigned log = last ? 0 : (unsigned)__builtin_ctzll(count);
     LK_ASSERT(units <= 4096);
-    char word[2];
-    lk_store_u16(word, (uint16_t)((units - 1) << 4 | log));
-    lk_buf_append(words, word, 2);
+    uint64_t word = (units - 1) << 4 | log;
+    lk_buf_append(words, &word, width);
 }
 
 /* Values of a full chunk of fixed width. */

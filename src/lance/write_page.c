@@ -133,10 +133,10 @@ static void encode_constant(const lk_leaf *leaf, const lk_page_levels *map, lk_p
     }
 }
 
-void lk_page_encode(const lk_leaf *leaf, lk_page_out *out)
+void lk_page_encode(const lk_leaf *leaf, uint32_t file_minor, lk_page_out *out)
 {
     lk_page_levels map;
-    out->layout = (lk_page_layout){0};
+    out->layout = (lk_page_layout){.large_chunk = file_minor >= 2};
     out->node_count = 0;
     for (size_t buffer = 0; buffer < 3; buffer++) {
         lk_buf_clear(&out->buffers[buffer]);

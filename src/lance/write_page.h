@@ -20,7 +20,8 @@ typedef struct lk_page_out {
     size_t         buffer_count;
 } lk_page_out;
 
-void lk_page_encode(const lk_leaf *leaf, lk_page_out *out); /* the leaf has rows; out is reused */
-void lk_page_out_deinit(lk_page_out *out);                  /* idempotent */
+/* For a file of version 2.<file_minor>; the leaf has rows; out is reused. */
+void lk_page_encode(const lk_leaf *leaf, uint32_t file_minor, lk_page_out *out);
+void lk_page_out_deinit(lk_page_out *out); /* idempotent */
 
 #endif

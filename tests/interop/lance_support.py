@@ -35,8 +35,8 @@ def read_ipc(path):
         return pa.ipc.open_file(source).read_all()
 
 
-def create(uri, schema, scratch):
-    tool("create", uri, write_ipc(scratch / "schema.arrow", schema.empty_table()))
+def create(uri, schema, scratch, version="2.1"):
+    tool("create", uri, write_ipc(scratch / "schema.arrow", schema.empty_table()), "--file-version", version)
 
 
 def append(uri, table, scratch, *options, rows_per_batch=None):

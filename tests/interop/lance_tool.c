@@ -1,7 +1,7 @@
 /*
  * lance_tool.c - the table engine from a command line, for the tests that compare it with pylance.
  *
- *   lance_tool create DIR IN            a new table with the schema of the Arrow file IN
+ *   lance_tool create DIR IN [--file-version 2.N]  a new table with the schema of the Arrow file IN
  *   lance_tool append DIR IN [options]  the rows of IN as the next version; prints it
  *       --at N           on top of version N (default: the latest)
  *       --rows-per-file N
@@ -28,6 +28,7 @@
 
 typedef struct tool_options {
     uint64_t           version, rows_per_file, times;
+    lk_file_version    file_version;
     lk_commit_property property;
     bool               has_property, row_id;
 } tool_options;
@@ -53,6 +54,8 @@ static bool parse_options(int count, char **arguments, tool_options *out)
             out->version = strtoull(value, NULL, 10);
         } else if (strcmp(arguments[i - 1], "--rows-per-file") == 0) {
             out->rows_per_file = strtoull(value, NULL, 10);
+        } else if (strcmp(arguments[i - 1], "--file-version") == 0 && strncmp(value, "2.", 2) == 0) {
+            out->file_version = (lk_file_version)(LK_FILE_VERSION_2_0 + (value[2] - '0'));
         } else if (strcmp(arguments[i - 1], "--times") == 0) {
             out->times = strtoull(value, NULL, 10);
         } else if (strcmp(arguments[i - 1], "--property") == 0 && strchr(value, '=') != NULL) {
@@ -75,13 +78,14 @@ static lk_rc open_input(const char *path, lk_batches **out, lk_err *err)
     return rc == LK_OK ? lk_ipc_open(source, NULL, out, err) : rc;
 }
 
-static lk_rc create(const lk_lance_env *env, const char *input, lk_err *err)
+static lk_rc create(const lk_lance_env *env, const char *input, const tool_options *options, lk_err *err)
 {
-    lk_batches *rows = NULL;
-    lk_dataset *made = NULL;
-    lk_rc       rc = open_input(input, &rows, err);
+    lk_write_options write = {.file_version = options->file_version};
+    lk_batches      *rows = NULL;
+    lk_dataset      *made = NULL;
+    lk_rc            rc = open_input(input, &rows, err);
     if (rc == LK_OK) {
-        rc = lk_dataset_create(env, lk_direct_committer(), &rows->schema, NULL, &made, err);
+        rc = lk_dataset_create(env, lk_direct_committer(), &rows->schema, &write, &made, err);
     }
     lk_batches_close(rows);
     lk_dataset_unref(made);
@@ -233,7 +237,7 @@ static lk_rc run(const lk_lance_env *env, char **arguments, const tool_options *
 {
     const char *command = arguments[1];
     if (strcmp(command, "create") == 0) {
-        return create(env, arguments[3], err);
+        return create(env, arguments[3], options, err);
     }
     if (strcmp(command, "append") == 0) {
         return append(env, arguments[3], options, err);

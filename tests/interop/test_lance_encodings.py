@@ -40,15 +40,17 @@ def is_refused(schema, tmp_path):
         create(tmp_path / "refused.lance", schema, tmp_path)
 
 
+@pytest.mark.parametrize("version", VERSIONS)
 @pytest.mark.parametrize("name", COLUMNS | LISTS)
-def test_what_we_encode_pylance_decodes(name, tmp_path):
+def test_what_we_encode_pylance_decodes(name, version, tmp_path):
     uri, expected = tmp_path / "t.lance", table(name)
     if any(has_structs_in_lists(kind) for kind in expected.schema.types):
         is_refused(expected.schema, tmp_path)
         return
-    create(uri, expected.schema, tmp_path)
+    create(uri, expected.schema, tmp_path, version)
     append(uri, expected, tmp_path, rows_per_batch=777)
     dataset = lance.dataset(str(uri))
+    assert dataset.data_storage_version == version
     assert_same(dataset.to_table(), expected)
     rows = sorted({0, expected.num_rows // 3, expected.num_rows - 1})
     assert_same(dataset.take(rows), expected.take(rows))
@@ -89,17 +91,18 @@ def random_value(rng, kind):
 @pytest.mark.parametrize("seed", range(200 if FULL else 20))
 def test_random_nesting_survives_both_ways(seed, tmp_path):
     rng = np.random.default_rng(seed)
+    version = VERSIONS[seed % 2]
     kinds = [random_type(rng, 0) for _ in range(3)]
     count = int(rng.choice([1, 2, 50, 1500]))
     expected = pa.table([pa.array([random_value(rng, kind) for _ in range(count)], kind) for kind in kinds],
                         names=["a", "b", "c"])
     ours, theirs = tmp_path / "ours.lance", tmp_path / "theirs.lance"
-    lance.write_dataset(expected, str(theirs), data_storage_version="2.1")
+    lance.write_dataset(expected, str(theirs), data_storage_version=version)
     assert_same(scan(theirs, tmp_path), expected)
     if any(has_structs_in_lists(kind) for kind in kinds):
         is_refused(expected.schema, tmp_path)
         return
-    create(ours, expected.schema, tmp_path)
+    create(ours, expected.schema, tmp_path, version)
     append(ours, expected, tmp_path, rows_per_batch=400)
     append(ours, expected.slice(count // 3), tmp_path)
     both = pa.concat_tables([expected, expected.slice(count // 3)])

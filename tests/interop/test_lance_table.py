@@ -122,8 +122,7 @@ def test_schema_and_field_metadata_are_read_and_kept(uri, tmp_path):
 
 
 @pytest.mark.parametrize("how,reason", [
-    ({"data_storage_version": "2.0"}, "files are version 2.0"),
-    ({"data_storage_version": "2.2"}, "files are version 2.2"),
+    ({"data_storage_version": "2.0"}, "files of version 2.0"),
     ({"data_storage_version": "2.1", "enable_stable_row_ids": True}, "stable row ids"),
 ])
 def test_tables_we_cannot_extend_are_refused_and_unchanged(uri, tmp_path, how, reason):
