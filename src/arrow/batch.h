@@ -57,6 +57,14 @@ LK_MUST_CHECK lk_rc lk_array_filter(const struct ArrowSchema *schema, const stru
 LK_MUST_CHECK lk_rc lk_array_take(const struct ArrowSchema *schema, const struct ArrowArray *array,
     const int64_t *indices, int64_t count, struct ArrowArray *out, lk_err *err);
 
+/* Rows of several arrays of one schema, in the order of the picks; each must be in range. */
+typedef struct lk_pick {
+    size_t  array;
+    int64_t row;
+} lk_pick;
+LK_MUST_CHECK lk_rc lk_array_pick(const struct ArrowSchema *schema, const struct ArrowArray *arrays,
+    const lk_pick *picks, size_t count, struct ArrowArray *out, lk_err *err);
+
 /* length nulls of a field's type (also of a field that is not nullable: the caller judges). */
 LK_MUST_CHECK lk_rc lk_array_nulls(
     const struct ArrowSchema *schema, int64_t length, struct ArrowArray *out, lk_err *err);

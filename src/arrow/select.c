@@ -120,6 +120,38 @@ lk_rc lk_array_take(const struct ArrowSchema *schema, const struct ArrowArray *a
     return rc;
 }
 
+/* Picks as ranges, and runs of one array's as segments over them; returns how many. */
+static size_t segments_of_picks(const struct ArrowArray *arrays, const lk_pick *picks, size_t count,
+    lk_range *ranges, lk_segment *segments)
+{
+    size_t made = 0;
+    for (size_t i = 0; i < count; ranges += segments[made - 1].count) {
+        lk_segment *segment = &segments[made++];
+        size_t      array = picks[i].array;
+        *segment = (lk_segment){.array = &arrays[array], .ranges = ranges, .scale = 1};
+        for (; i < count && picks[i].array == array; i++, segment->rows++) {
+            LK_ASSERT(picks[i].row >= 0 && picks[i].row < arrays[array].length);
+            add_range(ranges, &segment->count, picks[i].row, 1);
+        }
+    }
+    return made;
+}
+
+lk_rc lk_array_pick(const struct ArrowSchema *schema, const struct ArrowArray *arrays, const lk_pick *picks,
+    size_t count, struct ArrowArray *out, lk_err *err)
+{
+    out->release = NULL;
+    lk_segment *segments = malloc((count + 1) * sizeof *segments);
+    lk_range   *ranges = malloc((count + 1) * sizeof *ranges);
+    lk_rc       rc = segments == NULL || ranges == NULL
+                         ? lk_fail(err, LK_E_LIMIT, "no memory to pick %zu rows", count)
+                         : lk_gather(schema, segments, segments_of_picks(arrays, picks, count, ranges, segments),
+                               out, err);
+    free(ranges);
+    free(segments);
+    return rc;
+}
+
 lk_rc lk_array_nulls(const struct ArrowSchema *schema, int64_t length, struct ArrowArray *out, lk_err *err)
 {
     lk_range range = {-1, length};

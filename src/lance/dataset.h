@@ -67,11 +67,14 @@ typedef struct lk_scan_options {
     bool          with_row_id; /* adds a last column `_rowid` uint64: fragment << 32 | row offset */
     bool          no_columns;  /* count only: batches with length and no children */
     const lk_predicate
-              *predicate;  /* NULL: every row; borrowed until close. Exact: rows that fail are dropped */
-    uint64_t   limit;      /* UINT64_MAX: none */
-    bool       unordered;  /* batches may come in any order */
-    size_t     batch_rows; /* target; 0: default (64 Ki) */
-    lk_cancel *cancel;     /* NULL: never */
+        *predicate; /* NULL: every row; borrowed until close. Exact: rows that fail are dropped */
+    struct lk_row_set
+            *rows;  /* NULL: all; only these (lance/row_set.h), in row order; borrowed for the call. Rows that
+                              are deleted or that the version does not have are left out */
+    uint64_t limit; /* UINT64_MAX: none */
+    bool     unordered;  /* batches may come in any order */
+    size_t   batch_rows; /* target; 0: default (64 Ki) */
+    lk_cancel *cancel;   /* NULL: never */
 } lk_scan_options;
 
 /* Batches of projected, filtered rows, read in parallel by page ranges with bounded read-ahead, in row order

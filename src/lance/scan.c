@@ -265,28 +265,33 @@ static void close_scan(lk_batches *base)
     }
 }
 
-lk_rc lk_dataset_scan(lk_dataset *dataset, const lk_scan_options *options, lk_batches **out, lk_err *err)
+lk_rc lk_morsel_scan_stream(lk_morsel_scan *morsels, uint64_t limit, lk_batches **out, lk_err *err)
 {
     scan *self = calloc(1, sizeof *self);
     LK_ASSERT(self != NULL);
-    lk_rc rc = lk_dataset_morsel_scan(dataset, options, &self->morsels, err);
-    if (rc == LK_OK) {
-        rc = lk_schema_copy(lk_morsel_scan_schema(self->morsels), &self->base.schema, err);
-    }
+    lk_rc rc = lk_schema_copy(lk_morsel_scan_schema(morsels), &self->base.schema, err);
     if (rc != LK_OK) {
-        lk_morsel_scan_close(self->morsels);
+        lk_morsel_scan_close(morsels);
         free(self);
         return rc;
     }
+    self->morsels = morsels;
     lk_mutex_init(&self->mutex, LK_RANK_SCAN);
     lk_cond_init(&self->changed);
     self->base.next = next_batch;
     self->base.close = close_scan;
-    self->pool = dataset->env.pool;
+    self->pool = morsels->dataset->env.pool;
     self->workers_max = self->pool == NULL ? 0 : lk_pool_thread_count(self->pool);
     self->window_max = 2 * self->workers_max + 2 < WINDOW_MAX ? 2 * self->workers_max + 2 : WINDOW_MAX;
     self->window = WINDOW_START < self->window_max ? WINDOW_START : self->window_max;
-    self->left = options->limit;
+    self->left = limit;
     *out = &self->base;
     return LK_OK;
+}
+
+lk_rc lk_dataset_scan(lk_dataset *dataset, const lk_scan_options *options, lk_batches **out, lk_err *err)
+{
+    lk_morsel_scan *morsels = NULL;
+    lk_rc           rc = lk_dataset_morsel_scan(dataset, options, &morsels, err);
+    return rc == LK_OK ? lk_morsel_scan_stream(morsels, options->limit, out, err) : rc;
 }

@@ -96,7 +96,7 @@ static lk_rc drop_deleted(morsel *self, lk_err *err)
 /* Fills selection and kept. */
 static lk_rc select_rows(morsel *self, lk_err *err)
 {
-    bool  deleted = self->fragment->deletion.kind != LK_DELETION_NONE;
+    bool  deleted = self->fragment->deletion.kind != LK_DELETION_NONE && !self->scan->live;
     lk_rc rc = LK_OK;
     self->kept = self->rows;
     if (self->scan->predicate == NULL && !deleted) {

@@ -4,8 +4,10 @@
  */
 #include "arrow/schema.h"
 #include "lance/file_priv.h"
+#include "lance/row_set.h"
 #include "lance/scan_priv.h"
 
+#include <roaring/roaring.h>
 #include <stdlib.h>
 
 enum {
@@ -16,11 +18,13 @@ enum {
 
 /* What planning carries from fragment to fragment. */
 typedef struct planner {
+    lk_plan              plan;
     lk_morsel_scan      *scan;
     uint64_t             target_rows; /* of a morsel, when rows are narrow */
     uint64_t             left;        /* rows still wanted when every row counts */
-    size_t               morsel_room, range_room;
-    lk_arena             arena;  /* of the plan only */
+    lk_row_set          *chosen;      /* NULL: every row */
+    roaring_bitmap_t    *rows;        /* those of the fragment; NULL: every row */
+    lk_arena             arena;       /* of the plan only */
     struct tested_field *fields; /* one for each field that the predicate reads; anew for every fragment */
 } planner;
 
@@ -145,7 +149,7 @@ static void *grown(void *array, size_t *room, size_t used, size_t size)
     return bigger;
 }
 
-static lk_morsel *add_morsel(planner *self, size_t fragment)
+static lk_morsel *add_morsel(lk_plan *self, size_t fragment)
 {
     lk_morsel_scan *scan = self->scan;
     scan->morsels = grown(scan->morsels, &self->morsel_room, scan->morsel_count, sizeof *scan->morsels);
@@ -154,8 +158,7 @@ static lk_morsel *add_morsel(planner *self, size_t fragment)
     return morsel;
 }
 
-/* Adds the rows to the fragment's open morsel, or to new ones. */
-static void add_rows(planner *self, size_t fragment, uint64_t start, uint64_t count, uint64_t target)
+void lk_plan_rows(lk_plan *self, size_t fragment, uint64_t start, uint64_t count, uint64_t target)
 {
     lk_morsel_scan *scan = self->scan;
     while (count > 0) {
@@ -176,6 +179,29 @@ static void add_rows(planner *self, size_t fragment, uint64_t start, uint64_t co
         start += some;
         count -= some;
     }
+}
+
+/* Of these rows the chosen ones; true when there is any. */
+static bool add_rows(planner *self, size_t fragment, uint64_t start, uint64_t count, uint64_t target)
+{
+    if (self->rows == NULL) {
+        lk_plan_rows(&self->plan, fragment, start, count, target);
+        return true;
+    }
+    roaring_uint32_iterator_t at;
+    bool                      any = false;
+    roaring_init_iterator(self->rows, &at);
+    (void)roaring_move_uint32_iterator_equalorlarger(&at, (uint32_t)start);
+    while (at.has_value && at.current_value < start + count) {
+        uint64_t first = at.current_value, next = first;
+        while (at.has_value && at.current_value == next && next < start + count) {
+            next++;
+            (void)roaring_advance_uint32_iterator(&at);
+        }
+        lk_plan_rows(&self->plan, fragment, first, next - first, target);
+        any = true;
+    }
+    return any;
 }
 
 /* Rows of a morsel in this fragment, by the stored bytes of a row (all columns: an upper bound). */
@@ -203,8 +229,7 @@ static lk_rc plan_zones(planner *self, size_t index, zones *zone, uint64_t targe
         zone->rows = rows - start < step ? rows - start : step;
         scan->stats.pages++;
         if (lk_predicate_may_match(scan->predicate, zone_stats, zone)) {
-            scan->stats.pages_kept++;
-            add_rows(self, index, start, zone->rows, target);
+            scan->stats.pages_kept += add_rows(self, index, start, zone->rows, target);
         }
     }
     scan->stats.fragments_kept += scan->morsel_count > before;
@@ -244,18 +269,43 @@ static lk_rc plan_all(planner *self, size_t index, uint64_t target, lk_err *err)
     const lk_fragment *fragment = &scan->dataset->manifest->fragments[index];
     uint64_t           rows = fragment->physical_rows;
     (void)err;
-    if (fragment->deletion.kind == LK_DELETION_NONE && self->left < rows) {
+    if (fragment->deletion.kind == LK_DELETION_NONE && self->rows == NULL && self->left < rows) {
         rows = self->left;
     }
     if (rows > 0) {
+        bool any = add_rows(self, index, 0, rows, scan->no_columns && !scan->with_row_id ? rows : target);
         scan->stats.pages++;
-        scan->stats.pages_kept++;
-        scan->stats.fragments_kept++;
-        add_rows(self, index, 0, rows, scan->no_columns && !scan->with_row_id ? rows : target);
+        scan->stats.pages_kept += any;
+        scan->stats.fragments_kept += any;
+    }
+    if (self->rows != NULL) {
+        rows = roaring_bitmap_range_cardinality(self->rows, 0, rows);
     }
     uint64_t live = rows - (fragment->deletion.count < rows ? fragment->deletion.count : rows);
     self->left -= live < self->left ? live : self->left;
     return LK_OK;
+}
+
+/* The chosen rows of a fragment, false: it has none. */
+static bool choose_rows(planner *self, uint64_t fragment_id)
+{
+    size_t count = 0;
+    if (self->chosen == NULL) {
+        return true;
+    }
+    const lk_fragment_rows *all = lk_row_set_fragments(self->chosen, &count);
+    size_t                  low = 0, high = count;
+    while (low < high) {
+        size_t middle = low + (high - low) / 2;
+        if (all[middle].fragment_id < fragment_id) {
+            low = middle + 1;
+        } else {
+            high = middle;
+        }
+    }
+    bool found = low < count && all[low].fragment_id == fragment_id;
+    self->rows = found ? all[low].rows : NULL;
+    return found;
 }
 
 static lk_rc plan(planner *self, lk_err *err)
@@ -268,7 +318,7 @@ static lk_rc plan(planner *self, lk_err *err)
         uint64_t target = morsel_rows(self, &manifest->fragments[index]);
         scan->stats.fragments++;
         rc = lk_cancel_check(scan->cancel, err);
-        if (rc == LK_OK) {
+        if (rc == LK_OK && choose_rows(self, manifest->fragments[index].id)) {
             rc = scan->predicate != NULL ? plan_filtered(self, index, target, err)
                                          : plan_all(self, index, target, err);
         }
@@ -276,7 +326,7 @@ static lk_rc plan(planner *self, lk_err *err)
     return rc;
 }
 
-lk_rc lk_dataset_morsel_scan(
+lk_rc lk_morsel_scan_new(
     lk_dataset *dataset, const lk_scan_options *options, lk_morsel_scan **out, lk_err *err)
 {
     lk_rc rc = check_columns(dataset, options, err);
@@ -289,13 +339,27 @@ lk_rc lk_dataset_morsel_scan(
     scan->pool = lk_buffer_pool_new(dataset->env.budget);
     atomic_init(&scan->left, options->limit);
     choose_columns(scan, options);
-    planner self = {.scan = scan, .left = options->limit};
-    self.target_rows = options->batch_rows > 0 ? options->batch_rows : MORSEL_ROWS;
     rc = make_schema(scan, err);
-    if (rc == LK_OK) {
-        rc = plan(&self, err);
-        lk_arena_close(&self.arena);
+    if (rc != LK_OK) {
+        lk_morsel_scan_close(scan);
+        return rc;
     }
+    *out = scan;
+    return LK_OK;
+}
+
+lk_rc lk_dataset_morsel_scan(
+    lk_dataset *dataset, const lk_scan_options *options, lk_morsel_scan **out, lk_err *err)
+{
+    lk_morsel_scan *scan = NULL;
+    lk_rc           rc = lk_morsel_scan_new(dataset, options, &scan, err);
+    if (rc != LK_OK) {
+        return rc;
+    }
+    planner self = {.plan = {.scan = scan}, .scan = scan, .left = options->limit, .chosen = options->rows};
+    self.target_rows = options->batch_rows > 0 ? options->batch_rows : MORSEL_ROWS;
+    rc = plan(&self, err);
+    lk_arena_close(&self.arena);
     if (rc != LK_OK) {
         lk_morsel_scan_close(scan);
         return rc;

@@ -23,6 +23,7 @@ struct lk_morsel_scan {
     const size_t       *columns; /* top-level fields that are returned */
     size_t              column_count;
     bool                with_row_id, no_columns;
+    bool                live; /* no planned row is deleted */
     const lk_predicate *predicate;
     size_t             *tested; /* fields that the predicate reads, ascending */
     size_t              tested_count;
@@ -37,6 +38,22 @@ struct lk_morsel_scan {
     _Atomic uint64_t    left;  /* rows that the limit still allows */
     _Atomic uint64_t    rows_decoded;
 };
+
+/* Rows [start, start + count) of a fragment more: into its open morsel, or into new ones of at most `target` rows.
+ * Ascending inside a fragment. */
+typedef struct lk_plan {
+    lk_morsel_scan *scan;
+    size_t          morsel_room, range_room;
+} lk_plan;
+void lk_plan_rows(lk_plan *plan, size_t fragment, uint64_t start, uint64_t count, uint64_t target);
+
+/* A scan of this projection, predicate and cancel flag, yet without any morsel. */
+LK_MUST_CHECK lk_rc lk_morsel_scan_new(
+    lk_dataset *dataset, const lk_scan_options *options, lk_morsel_scan **out, lk_err *err);
+
+/* Its morsels decoded ahead by the pool, as a stream in their order. Takes the scan, also when it fails. */
+LK_MUST_CHECK lk_rc lk_morsel_scan_stream(
+    lk_morsel_scan *scan, uint64_t limit, lk_batches **out, lk_err *err);
 
 /* Decodes morsel `index`. *out: a batch; one of length 0 has no columns. */
 LK_MUST_CHECK lk_rc lk_morsel_run(lk_morsel_scan *scan, size_t index, struct ArrowArray *out, lk_err *err);
