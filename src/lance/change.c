@@ -6,6 +6,7 @@
 #include "base/limits.h"
 #include "base/uuid.h"
 #include "lance/file_write.h"
+#include "lance/index.h"
 #include "lance/rebase.h"
 #include "lance/versions.h"
 
@@ -222,6 +223,42 @@ static lk_rc commit_object(lk_change *change, lk_bytes key, uint64_t version, co
     return LK_OK;
 }
 
+/* The tip's indices, as they hold for the version that is planned. */
+static lk_rc keep_indices(const lk_manifest *tip, lk_arena *arena, lk_change_plan *plan, lk_err *err)
+{
+    const lk_pb_new_version *version = &plan->version;
+    lk_buf                   object = {0};
+    lk_manifest             *next = NULL;
+    if (!version->replaces_fragments && !version->replaces_fields && plan->body.data == tip->body.data) {
+        return LK_OK; /* rows were added */
+    }
+    lk_rc rc = lk_change_object(plan->body, version, &object, err);
+    if (rc == LK_OK) {
+        rc = lk_manifest_parse(lk_buf_view(&object), tip->key, &next, err);
+    }
+    if (rc == LK_OK) {
+        rc = lk_index_keep(tip, next, plan->index_section, arena, &plan->index_section, err);
+    }
+    lk_manifest_close(next);
+    lk_buf_deinit(&object);
+    return rc;
+}
+
+static lk_rc make_plan(
+    lk_change *change, const lk_manifest *tip, lk_arena *arena, lk_change_plan *plan, lk_err *err)
+{
+    lk_rc       rc = start_plan(change, tip, arena, plan, err);
+    const char *section = plan->index_section.data;
+    if (rc == LK_OK) {
+        rc = change->ops->plan(change, tip, arena, plan, err);
+    }
+    if (rc == LK_OK && tip != NULL && plan->has_index_section && plan->index_section.data == section) {
+        rc = keep_indices(tip, arena, plan, err);
+    }
+    err->maybe_applied = false; /* objects alone change nothing */
+    return rc;
+}
+
 /* One try on top of tip; *committed stays NULL when somebody else has that version. */
 static lk_rc try_next(lk_change *change, const lk_manifest *tip, lk_manifest **committed, lk_err *err)
 {
@@ -230,11 +267,7 @@ static lk_rc try_next(lk_change *change, const lk_manifest *tip, lk_manifest **c
     lk_change_plan     plan;
     lk_manifest_naming naming = tip == NULL ? LK_MANIFEST_V2 : lk_manifest_key_naming(tip->key);
     *committed = NULL;
-    lk_rc rc = start_plan(change, tip, &arena, &plan, err);
-    if (rc == LK_OK) {
-        rc = change->ops->plan(change, tip, &arena, &plan, err);
-        err->maybe_applied = false; /* objects alone change nothing */
-    }
+    lk_rc rc = make_plan(change, tip, &arena, &plan, err);
     if (rc == LK_OK) {
         rc = write_transaction(change, tip, plan.operation, err);
     }

@@ -29,7 +29,7 @@ typedef struct lk_change_plan {        /* the version that shall follow the tip 
     uint32_t               file_minor; /* of its data files; lk_change_file_minor unless set */
     lk_pb_new_version      version;    /* what the plan leaves alone is as in the tip */
     bool                   has_index_section;
-    lk_bytes               index_section; /* the tip's unless set */
+    lk_bytes index_section; /* the tip's unless set, of which stays what still holds (lk_index_keep) */
 } lk_change_plan;
 
 typedef struct lk_change_ops {

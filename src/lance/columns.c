@@ -345,53 +345,6 @@ static lk_rc prune_fragments(
     return LK_OK;
 }
 
-/* Whether all fields of an index are still there. */
-static bool index_is_left(lk_bytes index, const id_set *left)
-{
-    enum { INDEX_FIELDS = 2 };
-    lk_wire_field part = {0};
-    while (index.size > 0) {
-        if (!lk_wire_next(&index, &part)) {
-            return false;
-        }
-        if (part.number != INDEX_FIELDS) {
-            continue;
-        }
-        uint64_t id = part.varint;
-        if (part.value.size == 0) {
-            if (!is_left(left, (int32_t)(uint32_t)id)) {
-                return false;
-            }
-        }
-        while (part.value.size > 0) { /* packed */
-            if (!lk_wire_take_varint(&part.value, &id) || !is_left(left, (int32_t)(uint32_t)id)) {
-                return false;
-            }
-        }
-    }
-    return true;
-}
-
-static lk_rc prune_indices(const id_set *left, lk_arena *arena, lk_change_plan *plan, lk_err *err)
-{
-    enum { SECTION_INDICES = 1 };
-    lk_buf        section = {0};
-    lk_bytes      rest = plan->index_section;
-    lk_wire_field part = {0};
-    while (plan->has_index_section && rest.size > 0) {
-        if (!lk_wire_next(&rest, &part)) {
-            lk_buf_deinit(&section);
-            return lk_fail(err, LK_E_CORRUPT_FILE, "the index section is malformed");
-        }
-        if (part.number != SECTION_INDICES || index_is_left(part.value, left)) {
-            lk_buf_append_bytes(&section, part.whole);
-        }
-    }
-    plan->index_section = lk_arena_copy(arena, lk_buf_view(&section));
-    lk_buf_deinit(&section);
-    return LK_OK;
-}
-
 static const lk_bytes *messages_of(const field_list *list, lk_arena *arena)
 {
     lk_bytes *out = lk_arena_take(arena, (list->count + 1) * sizeof *out);
@@ -423,9 +376,6 @@ static lk_rc plan_drop(
     id_set left = ids_of(&list, arena);
     if (rc == LK_OK) {
         rc = prune_fragments(tip, &left, arena, plan, err);
-    }
-    if (rc == LK_OK) {
-        rc = prune_indices(&left, arena, plan, err);
     }
     if (rc == LK_OK) {
         set_project(messages_of(&list, arena), list.count, arena, plan);

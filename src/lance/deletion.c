@@ -1,12 +1,12 @@
 /*
- * deletion.c - see deletion.h. Both kinds end in one bitmap over the fragment's rows. The Roaring reader is
- * ours because these bytes come from outside: every count is checked against what is there, and a value is
- * checked against the fragment before it is set.
+ * deletion.c - see deletion.h. Both kinds end in one bitmap over the fragment's rows; a row is checked against the
+ * fragment before it is set.
  */
 #include "lance/deletion.h"
 
 #include "arrow/ipc.h"
 #include "base/limits.h"
+#include "lance/roaring_read.h"
 
 #include <inttypes.h>
 #include <stdlib.h>
@@ -78,125 +78,15 @@ static lk_rc add_arrow(lk_deletion *deletion, lk_bytes file, lk_err *err)
     return rc;
 }
 
-/* -- Roaring bitmap, portable form (RoaringFormatSpec) ------------------------------------------------ */
+/* -- Roaring bitmap ------------------------------------------------------------------------------------ */
 
-enum {
-    COOKIE_NO_RUNS = 12346,
-    COOKIE_RUNS = 12347,
-    NO_OFFSETS_BELOW = 4, /* with runs, fewer containers than this have no table of offsets */
-    ARRAY_VALUES_MAX = 4096,
-    BITSET_BYTES = 8192
-};
-
-static bool take(lk_bytes *rest, size_t size, const char **out)
+static lk_rc add_run(void *context, uint32_t first, uint32_t count, lk_err *err)
 {
-    if (size > rest->size) {
-        return false;
+    lk_rc rc = LK_OK;
+    for (uint64_t row = first; rc == LK_OK && row < (uint64_t)first + count; row++) {
+        rc = add(context, row, err);
     }
-    *out = rest->data;
-    rest->data += size;
-    rest->size -= size;
-    return true;
-}
-
-static lk_rc add_runs(lk_deletion *deletion, lk_bytes *rest, uint64_t high, lk_err *err)
-{
-    const char *at = NULL;
-    if (!take(rest, 2, &at)) {
-        return corrupt(err, "the bitmap is cut short");
-    }
-    size_t runs = lk_load_u16(at);
-    if (!take(rest, runs * 4, &at)) {
-        return corrupt(err, "the bitmap is cut short");
-    }
-    for (size_t run = 0; run < runs; run++) {
-        uint64_t first = lk_load_u16(at + run * 4), more = lk_load_u16(at + run * 4 + 2);
-        if (first + more > UINT16_MAX) {
-            return corrupt(err, "a run leaves its container");
-        }
-        for (uint64_t low = first; low <= first + more; low++) {
-            lk_rc rc = add(deletion, high | low, err);
-            if (rc != LK_OK) {
-                return rc;
-            }
-        }
-    }
-    return LK_OK;
-}
-
-static lk_rc add_array(lk_deletion *deletion, const char *at, size_t count, uint64_t high, lk_err *err)
-{
-    for (size_t i = 0; i < count; i++) {
-        lk_rc rc = add(deletion, high | lk_load_u16(at + i * 2), err);
-        if (rc != LK_OK) {
-            return rc;
-        }
-    }
-    return LK_OK;
-}
-
-static lk_rc add_bitset(lk_deletion *deletion, const char *at, uint64_t high, lk_err *err)
-{
-    for (size_t w = 0; w < BITSET_BYTES / 8; w++) {
-        for (uint64_t word = lk_load_u64(at + w * 8); word != 0; word &= word - 1) {
-            lk_rc rc = add(deletion, high | (w * 64 + (uint64_t)__builtin_ctzll(word)), err);
-            if (rc != LK_OK) {
-                return rc;
-            }
-        }
-    }
-    return LK_OK;
-}
-
-static lk_rc add_container(
-    lk_deletion *deletion, lk_bytes *rest, const char *header, bool is_run, lk_err *err)
-{
-    uint64_t    high = (uint64_t)lk_load_u16(header) << 16;
-    size_t      count = (size_t)lk_load_u16(header + 2) + 1;
-    const char *at = NULL;
-    if (is_run) {
-        return add_runs(deletion, rest, high, err);
-    }
-    bool is_array = count <= ARRAY_VALUES_MAX;
-    if (!take(rest, is_array ? count * 2 : (size_t)BITSET_BYTES, &at)) {
-        return corrupt(err, "the bitmap is cut short");
-    }
-    return is_array ? add_array(deletion, at, count, high, err) : add_bitset(deletion, at, high, err);
-}
-
-static lk_rc add_roaring(lk_deletion *deletion, lk_bytes rest, lk_err *err)
-{
-    const char *at = NULL, *run_flags = NULL, *headers = NULL;
-    size_t      containers = 0;
-    if (!take(&rest, 4, &at)) {
-        return corrupt(err, "the bitmap is cut short");
-    }
-    uint32_t cookie = lk_load_u32(at);
-    if ((cookie & 0xffff) == COOKIE_RUNS) {
-        containers = (cookie >> 16) + 1;
-        if (!take(&rest, (containers + 7) / 8, &run_flags)) {
-            return corrupt(err, "the bitmap is cut short");
-        }
-    } else if (cookie == COOKIE_NO_RUNS && take(&rest, 4, &at)) {
-        containers = lk_load_u32(at);
-    } else {
-        return corrupt(err, "not a Roaring bitmap");
-    }
-    if (containers > 1 << 16 || !take(&rest, containers * 4, &headers)) {
-        return corrupt(err, "the bitmap is cut short");
-    }
-    bool has_offsets = run_flags == NULL || containers >= NO_OFFSETS_BELOW;
-    if (has_offsets && !take(&rest, containers * 4, &at)) {
-        return corrupt(err, "the bitmap is cut short");
-    }
-    for (size_t index = 0; index < containers; index++) {
-        bool  is_run = run_flags != NULL && ((uint8_t)run_flags[index / 8] >> (index % 8) & 1) != 0;
-        lk_rc rc = add_container(deletion, &rest, headers + index * 4, is_run, err);
-        if (rc != LK_OK) {
-            return rc;
-        }
-    }
-    return LK_OK;
+    return rc;
 }
 
 /* -- reading ----------------------------------------------------------------------------------------- */
@@ -226,7 +116,7 @@ lk_rc lk_deletion_parse(
     deletion->rows = rows;
     deletion->words = calloc((size_t)rows / 64 + 1, sizeof *deletion->words);
     lk_rc rc = deletion->words == NULL      ? lk_fail(err, LK_E_LIMIT, "no memory for %" PRIu64 " rows", rows)
-               : kind == LK_DELETION_BITMAP ? add_roaring(deletion, file, err)
+               : kind == LK_DELETION_BITMAP ? lk_roaring_read(file, add_run, deletion, err)
                                             : add_arrow(deletion, file, err);
     if (rc == LK_OK && deletion->count != count) {
         rc = lk_fail(
