@@ -70,12 +70,6 @@ static lk_rc check_field(const struct ArrowSchema *field, size_t depth, bool in_
     if (!list && !is_struct(field)) {
         return check_leaf(field, depth, in_list, err);
     }
-    if (in_list && !list) { /* pylance cannot read some of the levels that we would write for their nulls */
-        lk_rc rc = lk_fail(err, LK_E_INVALID_SCHEMA, "structs in lists");
-        lk_detail(err, "column %s: this build does not store structs inside lists",
-            field->name == NULL ? "" : field->name);
-        return rc;
-    }
     if (field->n_children == 0 || depth + 1 >= LK_LAYERS_MAX) {
         lk_rc rc = lk_fail(err, LK_E_INVALID_SCHEMA, "struct of %lld", (long long)field->n_children);
         lk_detail(err, "column %s: a struct needs at least one child and at most %d levels",

@@ -34,13 +34,26 @@ static uint8_t list_layer(bool nulls, bool empties)
                             : LK_LAYER_ALL_VALID_LIST;
 }
 
-/* The same for entries: which of their levels occur, numbered from inside. */
-static void choose_list_layers(const lk_leaf *leaf, lk_page_out *out, lk_page_levels *map)
+/* Which levels of entries occur. A list around which something is null has a level of its own, used or not: the
+ * reference counts the lists between a level and the values by the levels that these have. */
+static void find_list_levels(const lk_leaf *leaf, bool seen[2 * LK_LAYERS_MAX + 1])
 {
-    bool seen[2 * LK_LAYERS_MAX + 1] = {false};
+    bool outside = false;
     for (uint64_t index = 0; index < leaf->defs.size / 2; index++) {
         seen[lk_entry_level(&leaf->defs, index)] = true;
     }
+    for (size_t layer = leaf->layer_count; layer-- > 0;) {
+        bool own = seen[1 + 2 * layer] || seen[2 + 2 * layer];
+        seen[1 + 2 * layer] = seen[1 + 2 * layer] || (leaf->is_list[layer] && outside && !own);
+        outside = outside || own;
+    }
+}
+
+/* The same for entries, numbered from inside. */
+static void choose_list_layers(const lk_leaf *leaf, lk_page_out *out, lk_page_levels *map)
+{
+    bool seen[2 * LK_LAYERS_MAX + 1] = {false};
+    find_list_levels(leaf, seen);
     *map = (lk_page_levels){0};
     out->layout.layer_count = leaf->layer_count;
     for (size_t layer = 0; layer < leaf->layer_count; layer++) {
@@ -84,7 +97,6 @@ void lk_page_put_bits(lk_buf *data, const lk_buf *from, uint64_t start, uint64_t
     lk_bits_copy((const uint8_t *)from->data, (int64_t)start, (uint8_t *)data->data + at, 0, (int64_t)count);
 }
 
-/* -- lists ----------------------------------------------------------------------------------------- */
 /* -- lists ----------------------------------------------------------------------------------------- */
 /* A page too many of whose entries have no value for one chunk to hold: rows one by one. */
 static bool overfull(const lk_leaf *leaf, const lk_page_levels *map)

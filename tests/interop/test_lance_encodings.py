@@ -28,25 +28,10 @@ def is_list(kind):
     return pa.types.is_list(kind) or pa.types.is_large_list(kind)
 
 
-def has_structs_in_lists(kind, inside=False):
-    """These are read, and refused to be written."""
-    if pa.types.is_struct(kind):
-        return inside or any(has_structs_in_lists(field.type, inside) for field in kind)
-    return is_list(kind) and has_structs_in_lists(kind.value_type, True)
-
-
-def is_refused(schema, tmp_path):
-    with pytest.raises(ToolError, match="structs inside lists"):
-        create(tmp_path / "refused.lance", schema, tmp_path)
-
-
 @pytest.mark.parametrize("version", VERSIONS)
 @pytest.mark.parametrize("name", COLUMNS | LISTS)
 def test_what_we_encode_pylance_decodes(name, version, tmp_path):
     uri, expected = tmp_path / "t.lance", table(name)
-    if any(has_structs_in_lists(kind) for kind in expected.schema.types):
-        is_refused(expected.schema, tmp_path)
-        return
     create(uri, expected.schema, tmp_path, version)
     append(uri, expected, tmp_path, rows_per_batch=777)
     dataset = lance.dataset(str(uri))
@@ -99,9 +84,6 @@ def test_random_nesting_survives_both_ways(seed, tmp_path):
     ours, theirs = tmp_path / "ours.lance", tmp_path / "theirs.lance"
     lance.write_dataset(expected, str(theirs), data_storage_version=version)
     assert_same(scan(theirs, tmp_path), expected)
-    if any(has_structs_in_lists(kind) for kind in kinds):
-        is_refused(expected.schema, tmp_path)
-        return
     create(ours, expected.schema, tmp_path, version)
     append(ours, expected, tmp_path, rows_per_batch=400)
     append(ours, expected.slice(count // 3), tmp_path)
