@@ -22,7 +22,8 @@ enum {
     COLUMNS_ADD,
     COLUMNS_DROP,
     COLUMNS_RENAME,
-    CLEANUP
+    CLEANUP,
+    COMPACT
 };
 
 /* A command's options, parsed against the row of this file's table. */
@@ -447,6 +448,58 @@ static int clean_up(lk_cli *cli, int argc, char **argv)
     return end(rc, &lance, &err);
 }
 
+/* -- compact -------------------------------------------------------------------------------------------- */
+
+static void report_compact(bool json, const lk_compact_report *done, const lk_dataset *next)
+{
+    const report_number numbers[] = {
+        {"version", lk_dataset_version(next)},
+        {"versions", done->versions},
+        {"rows", done->rows},
+        {"fragments_before", done->fragments_before},
+        {"fragments_after", done->fragments_after},
+        {"fragments_rewritten", done->fragments_rewritten},
+        {"fragments_written", done->fragments_written},
+        {"deleted_rows_dropped", done->deleted_rows_dropped},
+    };
+    lk_buf sentence = {0};
+    lk_buf_format(&sentence,
+        "%" PRIu64 " fragments before, %" PRIu64 " now; %" PRIu64 " deleted rows dropped: version %" PRIu64,
+        done->fragments_before, done->fragments_after, done->deleted_rows_dropped, numbers[0].value);
+    report(json, sentence.data, numbers, sizeof numbers / sizeof numbers[0]);
+    lk_buf_deinit(&sentence);
+}
+
+static int compact(lk_cli *cli, int argc, char **argv)
+{
+    const char        *uri = NULL;
+    bool               json = false;
+    lk_compact_options options = {0};
+    lk_compact_report  done = {0};
+    lk_cli_lance       lance = {0};
+    lk_dataset        *next = NULL;
+    lk_err             err = {0};
+    int                code = 0;
+    const lk_arg       args[] = {
+              {"URI", LK_ARG_OPERAND, &uri, NULL, "directory of the dataset", false},
+              {"--target-rows", LK_ARG_U64, &options.target_rows, "N",
+                  "rows of a full fragment (default 1,048,576)", false},
+              {"--json", LK_ARG_FLAG, &json, NULL, "one JSON object", false},
+    };
+    if (!parse(cli, COMPACT, args, sizeof args / sizeof args[0], argc, argv, &code)) {
+        return code;
+    }
+    lk_rc rc = lk_cli_lance_open(&lance, uri, 0, &err);
+    if (rc == LK_OK) {
+        rc = lk_dataset_compact(lance.dataset, lk_direct_committer(), &options, NULL, &done, &next, &err);
+    }
+    if (rc == LK_OK) {
+        report_compact(json, &done, next);
+    }
+    lk_dataset_unref(next);
+    return end(rc, &lance, &err);
+}
+
 const lk_cli_command lk_cli_lance_change_commands[] = {
     [TAG_LIST] = {{"lance tag list", "list a Lance dataset's tags", NULL}, tag_list},
     [TAG_CREATE] = {{"lance tag create", "give a version a name, which keeps it from cleanup",
@@ -481,5 +534,9 @@ const lk_cli_command lk_cli_lance_change_commands[] = {
                      "Examples:\n  lake lance cleanup ./arm.lance --older-than 30d --retain 10\n"
                      "  lake lance cleanup ./arm.lance --retain 1 --dry-run"},
         clean_up},
+    [COMPACT] = {{"lance compact", "make a Lance dataset's small or worn fragments into full ones",
+                     "Rows keep their order. The old files stay until a cleanup.\nExample:\n"
+                     "  lake lance compact ./arm.lance && lake lance cleanup ./arm.lance --retain 1"},
+        compact},
     {{NULL, NULL, NULL}, NULL},
 };

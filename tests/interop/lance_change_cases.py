@@ -516,3 +516,102 @@ def test_a_killed_cleanup_leaves_whole_versions_and_the_next_one_ends_it(uri, tm
         assert not [name for name in files(place) if ".tmp" in name]
         assert len([name for name in files(place) if name.startswith("data/")]) == 60
         assert_reads_alike(place, tmp_path)
+
+
+# -- compaction ---------------------------------------------------------------------------------------------
+
+def fragment_rows(uri): # noqa: F811
+    return [fragment.count_rows() for fragment in lance.dataset(str(uri)).get_fragments()]
+
+
+@MAKERS
+def test_compacted_rows_are_the_same_for_both(make, uri, tmp_path): # noqa: F811
+    make(uri, tmp_path, rows=1000, per_file=100)
+    delete(uri, "id % 10 = 3")
+    lance.dataset(str(uri)).delete("id >= 500 and id < 560")
+    lance.write_dataset(few_columns(7, 5000), str(uri), mode="append")
+    append(uri, few_columns(7, 6000), tmp_path)
+    before = reference(uri)
+    done = report("compact", uri, "--target-rows", 400)
+    assert (done["fragments_before"], done["rows"]) == (12, before.num_rows)
+    assert done["deleted_rows_dropped"] == 100 + 54
+    assert fragment_rows(uri) == [360, 396, 104] and done["fragments_after"] == 3
+    assert_same(reference(uri), before)
+    assert_reads_alike(uri, tmp_path)
+    assert report("compact", uri, "--target-rows", 400)["versions"] == 0
+    lance.dataset(str(uri)).optimize.compact_files(target_rows_per_fragment=1000)
+    assert_same(reference(uri), before)
+    delete(uri, "id = 5001")
+    lance.dataset(str(uri)).update({"s": "'x'"}, where="id = 5002")
+    report("compact", uri)
+    assert reference(uri).num_rows == before.num_rows - 1
+    assert_reads_alike(uri, tmp_path)
+    for version in range(2, lance.dataset(str(uri)).version + 1):
+        assert_reads_alike(uri, tmp_path, version)
+
+
+def test_indices_answer_right_after_our_compaction(uri, tmp_path): # noqa: F811
+    ours(uri, tmp_path, rows=900, per_file=100)
+    dataset = lance.dataset(str(uri))
+    dataset.create_scalar_index("id", "BTREE")
+    dataset.create_scalar_index("s", "BITMAP")
+    delete(uri, "id < 50")
+    report("compact", uri, "--target-rows", 500)
+    append(uri, few_columns(10, 900), tmp_path)
+    for condition, count in [("id = 5", 0), ("id = 55", 1), ("id in (120, 450, 905)", 3), ("s = 'row 57'", 1),
+                             ("id >= 440 and id < 460", 20), ("s = 'row 856'", 1)]:
+        assert lance.dataset(str(uri)).to_table(filter=condition).num_rows == count, condition
+    lance.dataset(str(uri)).optimize.optimize_indices()
+    for condition, count in [("id = 55", 1), ("id in (120, 450, 905)", 3), ("id >= 440 and id < 460", 20)]:
+        assert lance.dataset(str(uri)).to_table(filter=condition).num_rows == count, condition
+
+
+def test_changed_columns_are_compacted(uri, tmp_path): # noqa: F811
+    ours(uri, tmp_path)
+    dataset = lance.dataset(str(uri))
+    dataset.add_columns({"y": "id * 2"})
+    dataset.alter_columns({"path": "y", "data_type": pa.int32()})
+    columns("add", uri, column="n:float32")
+    columns("drop", uri, column="s")
+    columns("rename", uri, column="x", to="half")
+    before = reference(uri)
+    assert report("compact", uri)["fragments_after"] == 1
+    assert_same(reference(uri), before)
+    assert_reads_alike(uri, tmp_path)
+    assert len(lance.dataset(str(uri)).get_fragments()[0].data_files()) == 1
+
+
+def test_a_clone_is_compacted_into_files_of_its_own(uri, tmp_path): # noqa: F811
+    ours(uri, tmp_path)
+    lance.dataset(str(uri)).tags.create("t", 2)
+    clone = tmp_path / "clone.lance"
+    lance.dataset(str(uri)).shallow_clone(str(clone), "t")
+    before = files(uri)
+    assert report("compact", clone)["fragments_after"] == 1
+    assert files(uri) == before and len(list((clone / "data").iterdir())) == 1
+    assert_same(reference(clone), few_columns(300))
+    assert_reads_alike(clone, tmp_path)
+
+
+def test_compaction_beside_writers_loses_nothing(uri, tmp_path): # noqa: F811
+    ours(uri, tmp_path, rows=400, per_file=20)
+    context = multiprocessing.get_context("spawn")
+    peers = [context.Process(target=pylance_grows, args=(str(uri), 10**6, 15)),
+             context.Process(target=pylance_deletes, args=(str(uri), range(0, 4)))]
+    for peer in peers:
+        peer.start()
+    while any(peer.is_alive() for peer in peers):
+        try:
+            report("compact", uri, "--target-rows", 100)
+        except ToolError as error: # a fragment that was deleted from meanwhile: the next try takes it
+            assert "changed meanwhile" in str(error)
+    for peer in peers:
+        peer.join()
+        assert peer.exitcode == 0
+    report("compact", uri, "--target-rows", 100)
+    ids = reference(uri)["id"].to_pylist()
+    assert [i for i in ids if i < 400] == [i for i in range(400) if i % 20 > 3]
+    assert {i for i in range(10**6, 10**6 + 75) if i % 20 > 3} <= set(ids) and len(ids) == len(set(ids))
+    assert_reads_alike(uri, tmp_path)
+    versions = sorted(v["version"] for v in lance.dataset(str(uri)).versions())
+    assert versions == list(range(1, versions[-1] + 1))
