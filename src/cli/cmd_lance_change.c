@@ -484,6 +484,8 @@ static int compact(lk_cli *cli, int argc, char **argv)
               {"URI", LK_ARG_OPERAND, &uri, NULL, "directory of the dataset", false},
               {"--target-rows", LK_ARG_U64, &options.target_rows, "N",
                   "rows of a full fragment (default 1,048,576)", false},
+              {"--target-bytes", LK_ARG_U64, &options.target_bytes, "N",
+                  "bytes of a full fragment (default 16 GiB)", false},
               {"--json", LK_ARG_FLAG, &json, NULL, "one JSON object", false},
     };
     if (!parse(cli, COMPACT, args, sizeof args / sizeof args[0], argc, argv, &code)) {
@@ -535,7 +537,9 @@ const lk_cli_command lk_cli_lance_change_commands[] = {
                      "  lake lance cleanup ./arm.lance --retain 1 --dry-run"},
         clean_up},
     [COMPACT] = {{"lance compact", "make a Lance dataset's small or worn fragments into full ones",
-                     "Rows keep their order. The old files stay until a cleanup.\nExample:\n"
+                     "Rewritten rows keep their order; where fragments in between are left alone, they come "
+                     "after those.\n"
+                     "The old files stay until a cleanup.\nExample:\n"
                      "  lake lance compact ./arm.lance && lake lance cleanup ./arm.lance --retain 1"},
         compact},
     {{NULL, NULL, NULL}, NULL},

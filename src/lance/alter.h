@@ -95,21 +95,23 @@ LK_MUST_CHECK lk_rc lk_dataset_cleanup(
 
 /* -- compaction --------------------------------------------------------------------------------------------- */
 typedef struct lk_compact_options {
-    uint64_t target_rows; /* of a fragment, at most; 0: 1,048,576 */
+    uint64_t target_rows;  /* of a fragment, at most; 0: 1,048,576 */
+    uint64_t target_bytes; /* of its files, at most; 0: 16 GiB */
 } lk_compact_options;
 
 typedef struct lk_compact_report {
     uint64_t fragments_before, fragments_after;
     uint64_t fragments_rewritten, fragments_written;
     uint64_t rows, deleted_rows_dropped; /* rows of the table; rows that were deleted and are now gone */
-    uint64_t versions;                   /* commits that were made */
+    uint64_t versions; /* commits that were made: two for every few groups */
 } lk_compact_report;
 
 /*
- * Makes fragments that are small or have lost more than a tenth of their rows into full ones, in the same order of
- * rows; what is well as it is stays. Memory does not depend on the table. Every few groups are a version; *out is the
- * newest (base again when there was nothing to do). LK_E_CONFLICT when a fragment was changed meanwhile: what was
- * committed before stays and is in the report.
+ * Makes fragments that are small or have lost more than a tenth of their rows into full ones; what is well as it is
+ * stays. Rewritten rows keep their order and come after those of fragments that stay, as in every Lance library.
+ * Memory depends neither on the table nor on the width of a row. *out is the newest version (base again when there was
+ * nothing to do). LK_E_CONFLICT when a fragment was changed meanwhile: what was committed before stays and is in the
+ * report.
  */
 LK_MUST_CHECK lk_rc lk_dataset_compact(lk_dataset *base, lk_committer *committer,
     const lk_compact_options *compact, const lk_write_options *options, lk_compact_report *report,

@@ -2,7 +2,14 @@
  * compact.c - neighbouring fragments that are small, or have lost many rows, become full ones.
  *
  * Groups of neighbours are rewritten one after another, each as a stream of batches: memory does not depend on how
- * much there is. A commit takes a few groups, so that what is done stays done. Fragment ids are given at the commit.
+ * much there is, nor on how wide a row is. There are two kinds of commits:
+ *   reserve   takes as many fragment ids as there are groups
+ *   rewrite   puts the fragments with these ids in the place of a few groups, the last groups first
+ * so that what is done stays done, and what others append meanwhile, with higher ids, stays behind what was there.
+ *
+ * A version's fragments are in the order of their ids: the reference library puts them so at every commit, and its
+ * deletes fail on a table where they are not. So rewritten rows come after the rows of fragments that are left alone.
+ *
  * An index goes on answering for the fragments that it covers and that are still there; the new ones are scanned
  * until it is brought up to date, as after any append.
  *
@@ -19,10 +26,24 @@
 #include <stdlib.h>
 
 enum { TARGET_ROWS = 1 << 20, GROUPS_PER_COMMIT = 16, DELETED_PERCENT = 10 };
+enum { BATCH_BYTES = 4 << 20, BATCH_ROWS_MAX = 1 << 16 };
+static const uint64_t TARGET_BYTES = 16ULL << 30;
 
-typedef struct group { /* neighbours in base, and the fragments (of the writer's) that take their place */
-    size_t first, count, new_first, new_count;
+typedef struct target { /* of a new fragment, at most */
+    uint64_t rows, bytes;
+} target;
+
+typedef struct
+    group { /* neighbours in a version, and the fragment (of the writer's) that takes their place */
+    uint64_t first_id, id; /* of the first neighbour; of the fragment: reserved for it */
+    size_t   first, count;
+    size_t   new_first, new_count; /* none when no row is left, else one */
 } group;
+
+typedef struct group_list {
+    group *items; /* ascending */
+    size_t count;
+} group_list;
 
 typedef struct old_fragment {
     uint64_t id;
@@ -34,7 +55,7 @@ typedef struct compaction {
     lk_change          base; /* first: plan_rewrite gets this */
     lk_dataset        *dataset;
     lk_fragment_writer writer;
-    group              groups[GROUPS_PER_COMMIT];
+    group             *groups;
     size_t             group_count;
     old_fragment      *old; /* all fragments of the groups, by id */
     size_t             old_count;
@@ -52,38 +73,54 @@ static bool has_lost_many(const lk_fragment *fragment)
     return fragment->deletion.count * 100 > fragment->physical_rows * DELETED_PERCENT;
 }
 
-static bool is_candidate(const lk_fragment *fragment, uint64_t target_rows)
+static uint64_t stored_bytes(const lk_fragment *fragment)
 {
-    return live_rows(fragment) <= target_rows &&
-           (fragment->physical_rows < target_rows || has_lost_many(fragment));
+    uint64_t bytes = 0;
+    for (size_t i = 0; i < fragment->file_count; i++) {
+        bytes += fragment->files[i].size_bytes;
+    }
+    return bytes;
+}
+
+static bool is_candidate(const lk_fragment *fragment, const target *most)
+{
+    return live_rows(fragment) <= most->rows && stored_bytes(fragment) <= most->bytes &&
+           (fragment->physical_rows < most->rows || has_lost_many(fragment));
 }
 
 /* The neighbours from `first` on that make one fragment together. */
-static size_t count_neighbours(const lk_manifest *manifest, size_t first, uint64_t target_rows)
+static size_t count_neighbours(const lk_manifest *manifest, size_t first, const target *most)
 {
-    uint64_t rows = 0;
+    uint64_t rows = 0, bytes = 0;
     size_t   at = first;
     for (; at < manifest->fragment_count; at++) {
         const lk_fragment *fragment = &manifest->fragments[at];
-        if (!is_candidate(fragment, target_rows) || rows + live_rows(fragment) > target_rows) {
+        if (!is_candidate(fragment, most) || rows + live_rows(fragment) > most->rows ||
+            bytes + stored_bytes(fragment) > most->bytes) {
             break;
         }
         rows += live_rows(fragment);
+        bytes += stored_bytes(fragment);
     }
     return at - first;
 }
 
-static void find_groups(compaction *c, uint64_t target_rows)
+/* A fragment that is alone is rewritten when it has lost many rows, or when its neighbours in front are: it would
+ * come before them else. */
+static group_list find_groups(const lk_manifest *manifest, const target *most, lk_arena *arena)
 {
-    const lk_manifest *base = c->base.base;
-    for (size_t at = 0; at < base->fragment_count && c->group_count < GROUPS_PER_COMMIT;) {
-        size_t count = count_neighbours(base, at, target_rows);
-        if (count > 1 || (count == 1 && has_lost_many(&base->fragments[at]))) {
-            c->groups[c->group_count++] = (group){.first = at, .count = count};
-            c->old_count += count;
+    group_list out = {lk_arena_take(arena, (manifest->fragment_count + 1) * sizeof *out.items), 0};
+    bool       rewriting = false;
+    for (size_t at = 0; at < manifest->fragment_count;) {
+        const lk_fragment *first = &manifest->fragments[at];
+        size_t             count = count_neighbours(manifest, at, most);
+        rewriting = count > 1 || (count == 1 && (rewriting || has_lost_many(first)));
+        if (rewriting) {
+            out.items[out.count++] = (group){.first_id = first->id, .first = at, .count = count};
         }
         at += count == 0 ? 1 : count;
     }
+    return out;
 }
 
 static int compare_old(const void *a, const void *b)
@@ -95,6 +132,9 @@ static int compare_old(const void *a, const void *b)
 static void list_old(compaction *c)
 {
     size_t at = 0;
+    for (size_t g = 0; g < c->group_count; g++) {
+        c->old_count += c->groups[g].count;
+    }
     c->old = lk_arena_take(&c->base.arena, (c->old_count + 1) * sizeof *c->old);
     for (size_t g = 0; g < c->group_count; g++) {
         for (size_t i = c->groups[g].first; i < c->groups[g].first + c->groups[g].count; i++) {
@@ -138,6 +178,18 @@ static lk_rc part_of(const compaction *c, const group *g, lk_dataset **out, lk_e
     return rc;
 }
 
+/* Wide rows come in small batches. */
+static size_t batch_rows(const compaction *c, const group *g)
+{
+    uint64_t rows = 0, bytes = 0;
+    for (size_t i = g->first; i < g->first + g->count; i++) {
+        rows += c->base.base->fragments[i].physical_rows;
+        bytes += stored_bytes(&c->base.base->fragments[i]);
+    }
+    uint64_t fit = bytes == 0 ? BATCH_ROWS_MAX : BATCH_BYTES * rows / bytes;
+    return fit == 0 ? 1 : fit > BATCH_ROWS_MAX ? BATCH_ROWS_MAX : (size_t)fit;
+}
+
 static size_t written(const compaction *c)
 {
     size_t count = 0;
@@ -149,7 +201,7 @@ static lk_rc rewrite_group(compaction *c, group *g, lk_err *err)
 {
     lk_dataset     *part = NULL;
     lk_batches     *rows = NULL;
-    lk_scan_options options = {.limit = UINT64_MAX};
+    lk_scan_options options = {.limit = UINT64_MAX, .batch_rows = batch_rows(c, g)};
     g->new_first = written(c);
     lk_rc rc = part_of(c, g, &part, err);
     if (rc == LK_OK && lk_dataset_row_count(part) > 0) {
@@ -208,28 +260,26 @@ static lk_bytes encode_fragment(const lk_fragment *fragment, lk_arena *arena)
     return out;
 }
 
-typedef struct outcome {
-    lk_bytes *raw;
-    size_t    count;
-    bool      any_deletion;
-    bool      placed[GROUPS_PER_COMMIT];
-} outcome;
+typedef struct placed {
+    uint64_t id;
+    lk_bytes raw;
+} placed;
 
-/* The group's new fragments stand where the first of its old ones stood. */
-static void place_group(const compaction *c, size_t number, lk_arena *arena, outcome *out)
+static int compare_placed(const void *a, const void *b)
 {
-    size_t             count = 0;
-    const group       *g = &c->groups[number];
-    const lk_fragment *fragments = lk_fragment_writer_fragments(&c->writer, &count);
-    for (size_t i = 0; !out->placed[number] && i < g->new_count; i++) {
-        out->raw[out->count++] = encode_fragment(&fragments[g->new_first + i], arena);
-    }
-    out->placed[number] = true;
+    const placed *left = a, *right = b;
+    return (left->id > right->id) - (left->id < right->id);
 }
 
-static lk_rc place_all(compaction *c, const lk_manifest *tip, lk_arena *arena, outcome *out, lk_err *err)
+typedef struct outcome {
+    placed *fragments;
+    size_t  count;
+    bool    any_deletion;
+} outcome;
+
+/* Old fragments must be as they were; the others stay. */
+static lk_rc keep_others(compaction *c, const lk_manifest *tip, outcome *out, lk_err *err)
 {
-    out->raw = lk_arena_take(arena, (tip->fragment_count + written(c) + 1) * sizeof *out->raw);
     for (size_t i = 0; i < c->old_count; i++) {
         c->old[i].found = false;
     }
@@ -238,7 +288,7 @@ static lk_rc place_all(compaction *c, const lk_manifest *tip, lk_arena *arena, o
         old_fragment       wanted = {.id = now->id};
         old_fragment      *old = bsearch(&wanted, c->old, c->old_count, sizeof wanted, compare_old);
         if (old == NULL) {
-            out->raw[out->count++] = now->raw;
+            out->fragments[out->count++] = (placed){now->id, now->raw};
             out->any_deletion |= now->deletion.kind != LK_DELETION_NONE;
             continue;
         }
@@ -248,7 +298,6 @@ static lk_rc place_all(compaction *c, const lk_manifest *tip, lk_arena *arena, o
             return changed(now->id, err);
         }
         old->found = true;
-        place_group(c, old->group, arena, out);
     }
     for (size_t i = 0; i < c->old_count; i++) {
         if (!c->old[i].found) {
@@ -256,6 +305,21 @@ static lk_rc place_all(compaction *c, const lk_manifest *tip, lk_arena *arena, o
         }
     }
     return LK_OK;
+}
+
+static const lk_bytes *place_all(const compaction *c, lk_arena *arena, outcome *out)
+{
+    size_t             count = 0;
+    const lk_fragment *fragments = lk_fragment_writer_fragments(&c->writer, &count);
+    for (size_t i = 0; i < count; i++) {
+        out->fragments[out->count++] = (placed){fragments[i].id, encode_fragment(&fragments[i], arena)};
+    }
+    qsort(out->fragments, out->count, sizeof *out->fragments, compare_placed);
+    lk_bytes *raw = lk_arena_take(arena, (out->count + 1) * sizeof *raw);
+    for (size_t i = 0; i < out->count; i++) {
+        raw[i] = out->fragments[i].raw;
+    }
+    return raw;
 }
 
 static lk_bytes encode_operation(const compaction *c, lk_arena *arena)
@@ -287,28 +351,76 @@ static lk_rc plan_rewrite(
     compaction        *c = (compaction *)change;
     lk_pb_new_version *version = &plan->version;
     outcome            out = {0};
-    uint64_t           next = tip->has_fragment_id_max ? (uint64_t)tip->fragment_id_max + 1 : 0;
-    lk_rc              rc = lk_fragment_writer_number(&c->writer, next, err);
-    if (rc == LK_OK) {
-        rc = place_all(c, tip, arena, &out, err);
-    }
+    out.fragments = lk_arena_take(arena, (tip->fragment_count + c->group_count + 1) * sizeof *out.fragments);
+    lk_rc rc = keep_others(c, tip, &out, err);
     if (rc != LK_OK) {
         return rc;
     }
     uint64_t flag = out.any_deletion ? LK_FLAG_DELETION_FILES : 0;
-    next += written(c);
     plan->operation = encode_operation(c, arena);
     version->replaces_fragments = true;
-    version->raw_fragments = out.raw;
+    version->raw_fragments = place_all(c, arena, &out);
     version->raw_fragment_count = out.count;
-    version->has_fragment_id_max = next > 0;
-    version->fragment_id_max = (uint32_t)(next - (next > 0));
     version->reader_flags = (tip->reader_flags & ~(uint64_t)LK_FLAG_DELETION_FILES) | flag;
     version->writer_flags = (tip->writer_flags & ~(uint64_t)LK_FLAG_DELETION_FILES) | flag;
     return LK_OK;
 }
 
 static const lk_change_ops rewrite_ops = {LK_OPERATION_REWRITE, goes_with_rewrite, plan_rewrite};
+
+/* -- reserving ids ------------------------------------------------------------------------------------------- */
+
+typedef struct reservation {
+    lk_change base; /* first: plan_reserve gets this */
+    uint32_t  count;
+} reservation;
+
+static bool goes_with_reserve(lk_operation other)
+{
+    return other != LK_OPERATION_UNKNOWN && other != LK_OPERATION_OVERWRITE && other != LK_OPERATION_RESTORE;
+}
+
+static lk_rc plan_reserve(
+    lk_change *change, const lk_manifest *tip, lk_arena *arena, lk_change_plan *plan, lk_err *err)
+{
+    enum { RESERVE_COUNT = 1 };
+    const reservation *r = (const reservation *)change;
+    uint64_t           next = tip->has_fragment_id_max ? (uint64_t)tip->fragment_id_max + 1 : 0;
+    lk_buf             message = {0};
+    if (next + r->count > UINT32_MAX) {
+        return lk_fail(err, LK_E_LIMIT, "fragment ids of the table are used up");
+    }
+    lk_wire_put_u64(&message, RESERVE_COUNT, r->count);
+    plan->operation = lk_arena_copy(arena, lk_buf_view(&message));
+    plan->version.has_fragment_id_max = true;
+    plan->version.fragment_id_max = (uint32_t)(next + r->count - 1);
+    lk_buf_deinit(&message);
+    return LK_OK;
+}
+
+static const lk_change_ops reserve_ops = {LK_OPERATION_RESERVE_FRAGMENTS, goes_with_reserve, plan_reserve};
+
+/* The new version's highest ids are ours. */
+static lk_rc reserve(
+    lk_dataset *version, lk_committer *committer, size_t count, lk_dataset **out, lk_err *err)
+{
+    lk_manifest *committed = NULL;
+    reservation  r = {
+         .base = {.ops = &reserve_ops,
+             .env = &version->env,
+             .committer = committer,
+             .base = version->manifest},
+         .count = (uint32_t)count,
+    };
+    lk_rc rc = lk_change_commit(&r.base, &committed, err);
+    if (rc == LK_OK) {
+        *out = lk_dataset_new(&version->env, committed, version->files);
+    } else {
+        lk_change_undo(&r.base, err);
+    }
+    lk_change_deinit(&r.base);
+    return rc;
+}
 
 /* -- compacting --------------------------------------------------------------------------------------------- */
 
@@ -322,48 +434,133 @@ static void add_to_report(const compaction *c, lk_compact_report *report)
     }
 }
 
-/* Rewrites and commits the next few groups; *out stays NULL when there are none. */
-static lk_rc compact_some(lk_dataset *version, lk_committer *committer, uint64_t target_rows,
-    const lk_write_options *options, lk_compact_report *report, lk_dataset **out, lk_err *err)
+/* The groups lie in this version where they lay in the one they were found in, or further to the front. */
+static lk_rc find_again(compaction *c, lk_err *err)
 {
-    const lk_manifest *manifest = version->manifest;
-    lk_manifest       *committed = NULL;
-    lk_rc              rc = LK_OK;
-    compaction         c = {
-                .base = {.ops = &rewrite_ops,
-                    .env = &version->env,
-                    .committer = committer,
-                    .options = options,
-                    .base = manifest},
-                .dataset = version,
+    const lk_manifest *base = c->base.base;
+    size_t             at = 0;
+    for (size_t g = 0; g < c->group_count; g++) {
+        group *one = &c->groups[g];
+        while (at < base->fragment_count && base->fragments[at].id != one->first_id) {
+            at++;
+        }
+        if (one->count > base->fragment_count - at) {
+            return changed(one->first_id, err);
+        }
+        one->first = at;
+        at += one->count;
+    }
+    return LK_OK;
+}
+
+static void number_fragments(compaction *c)
+{
+    size_t       count = 0;
+    lk_fragment *fragments = lk_fragment_writer_fragments(&c->writer, &count);
+    for (size_t g = 0; g < c->group_count; g++) {
+        LK_ASSERT(c->groups[g].new_count <= 1); /* a group fits one fragment */
+        if (c->groups[g].new_count == 1) {
+            fragments[c->groups[g].new_first].id = c->groups[g].id;
+        }
+    }
+}
+
+/* Rewrites these groups of `version` and commits. */
+static lk_rc rewrite_groups(lk_dataset *version, lk_committer *committer, const target *most, group *groups,
+    size_t count, const lk_write_options *options, lk_compact_report *report, lk_dataset **out, lk_err *err)
+{
+    lk_manifest *committed = NULL;
+    compaction   c = {
+          .base = {.ops = &rewrite_ops,
+              .env = &version->env,
+              .committer = committer,
+              .options = options,
+              .base = version->manifest},
+          .dataset = version,
+          .groups = groups,
+          .group_count = count,
     };
-    lk_fragment_writer_init(&c.writer, &c.base, manifest->schema, target_rows);
-    find_groups(&c, target_rows);
-    list_old(&c);
-    for (size_t g = 0; g < c.group_count && rc == LK_OK; g++) {
-        rc = rewrite_group(&c, &c.groups[g], err);
+    lk_fragment_writer_init(&c.writer, &c.base, version->manifest->schema, most->rows);
+    lk_rc rc = find_again(&c, err);
+    if (rc == LK_OK) {
+        list_old(&c);
+    }
+    for (size_t g = 0; g < count && rc == LK_OK; g++) {
+        rc = rewrite_group(&c, &groups[g], err);
         err->maybe_applied = false; /* files alone change nothing */
     }
-    if (rc == LK_OK && c.group_count > 0) {
+    if (rc == LK_OK) {
+        number_fragments(&c);
         rc = lk_change_commit(&c.base, &committed, err);
     }
-    if (rc != LK_OK) {
-        lk_change_undo(&c.base, err);
-        lk_context(
-            err, "compact version %" PRIu64 " of %.*s", manifest->version, LK_FMT(version->env.store->uri));
-    } else if (committed != NULL) {
+    if (rc == LK_OK) {
         *out = lk_dataset_new(&version->env, committed, version->files);
         add_to_report(&c, report);
+    } else {
+        lk_change_undo(&c.base, err);
     }
     lk_fragment_writer_deinit(&c.writer);
     lk_change_deinit(&c.base);
     return rc;
 }
 
+static void move_on(lk_dataset **version, lk_dataset *next)
+{
+    lk_dataset_unref(*version);
+    *version = next;
+}
+
+/* Reserves an id for every group of the newest version. What is appended just before gets ids as well. */
+static lk_rc reserve_for_all(lk_dataset **version, lk_committer *committer, const target *most,
+    lk_arena *arena, group_list *groups, lk_compact_report *report, lk_err *err)
+{
+    *groups = find_groups((*version)->manifest, most, arena);
+    for (size_t reserved = 0; groups->count > reserved;) {
+        lk_dataset *next = NULL;
+        reserved = groups->count;
+        lk_rc rc = reserve(*version, committer, reserved, &next, err);
+        if (rc != LK_OK) {
+            return rc;
+        }
+        report->versions++;
+        move_on(version, next);
+        *groups = find_groups(next->manifest, most, arena);
+        for (size_t g = 0; g < groups->count; g++) {
+            groups->items[g].id = next->manifest->fragment_id_max + 1 - reserved + g;
+        }
+    }
+    return LK_OK;
+}
+
+/* One round: every group there is. *version moves on to the newest. */
+static lk_rc compact_groups(lk_dataset **version, lk_committer *committer, const target *most,
+    const lk_write_options *options, lk_compact_report *report, bool *more, lk_err *err)
+{
+    lk_arena   arena = {0};
+    group_list groups = {0};
+    lk_rc      rc = reserve_for_all(version, committer, most, &arena, &groups, report, err);
+    *more = groups.count > 0;
+    for (size_t left = groups.count; left > 0 && rc == LK_OK;) {
+        lk_dataset *next = NULL;
+        size_t      count = left < GROUPS_PER_COMMIT ? left : GROUPS_PER_COMMIT;
+        left -= count;
+        rc = rewrite_groups(
+            *version, committer, most, &groups.items[left], count, options, report, &next, err);
+        if (rc == LK_OK) {
+            move_on(version, next);
+        }
+    }
+    lk_arena_close(&arena);
+    return rc;
+}
+
 lk_rc lk_dataset_compact(lk_dataset *base, lk_committer *committer, const lk_compact_options *compact,
     const lk_write_options *options, lk_compact_report *report, lk_dataset **out, lk_err *err)
 {
-    uint64_t target_rows = compact == NULL || compact->target_rows == 0 ? TARGET_ROWS : compact->target_rows;
+    target most = {
+        .rows = compact == NULL || compact->target_rows == 0 ? TARGET_ROWS : compact->target_rows,
+        .bytes = compact == NULL || compact->target_bytes == 0 ? TARGET_BYTES : compact->target_bytes,
+    };
     lk_dataset *version = lk_dataset_ref(base);
     *report = (lk_compact_report){.fragments_before = base->manifest->fragment_count};
     lk_rc rc = lk_manifest_check_writable(base->manifest, err);
@@ -373,14 +570,12 @@ lk_rc lk_dataset_compact(lk_dataset *base, lk_committer *committer, const lk_com
     if (rc == LK_OK) {
         rc = lk_fragment_writer_check(base->manifest->schema, base->manifest->file_minor, err);
     }
-    for (bool more = rc == LK_OK; more;) {
-        lk_dataset *next = NULL;
-        rc = compact_some(version, committer, target_rows, options, report, &next, err);
-        more = rc == LK_OK && next != NULL;
-        if (more) {
-            lk_dataset_unref(version);
-            version = next;
-        }
+    for (bool more = true; more && rc == LK_OK;) { /* groups may have become neighbours */
+        rc = compact_groups(&version, committer, &most, options, report, &more, err);
+    }
+    if (rc != LK_OK) {
+        lk_context(err, "compact version %" PRIu64 " of %.*s", version->manifest->version,
+            LK_FMT(version->env.store->uri));
     }
     report->fragments_after = version->manifest->fragment_count;
     report->rows = lk_dataset_row_count(version);
