@@ -58,7 +58,7 @@ LK_MUST_CHECK lk_rc lk_row_versions_parse(
     lk_bytes message, uint64_t rows, lk_arena *arena, lk_row_versions *out, lk_err *err);
 
 uint64_t lk_row_versions_at(const lk_row_versions *versions, uint64_t offset);
-void lk_row_versions_read(const lk_row_versions *versions, uint64_t first, uint64_t count, uint64_t *out);
+void     lk_row_versions_read(const lk_row_versions *versions, uint64_t first, uint64_t count, uint64_t *out);
 
 /* -- new sequences --------------------------------------------------------------------------------------- */
 
@@ -84,8 +84,8 @@ typedef struct lk_version_list {
 } lk_version_list;
 
 void lk_version_list_add(lk_version_list *list, uint64_t version, uint64_t count);
-void lk_version_list_add_slice(
-    lk_version_list *list, const lk_row_versions *from, uint64_t first, uint64_t count, const uint64_t *deleted);
+void lk_version_list_add_slice(lk_version_list *list, const lk_row_versions *from, uint64_t first,
+    uint64_t count, const uint64_t *deleted);
 void lk_version_list_encode(const lk_version_list *list, lk_buf *out);
 void lk_version_list_deinit(lk_version_list *list); /* accepts zero */
 
@@ -97,8 +97,8 @@ bool lk_dataset_has_stable_row_ids(const lk_dataset *dataset);
  * (charged to the dataset's budget). Borrowed from the dataset. LK_E_CORRUPT_FILE, LK_E_LIMIT. */
 LK_MUST_CHECK lk_rc lk_dataset_row_ids(
     lk_dataset *dataset, size_t fragment, const lk_row_ids **out, lk_err *err);
-LK_MUST_CHECK lk_rc lk_dataset_row_versions(lk_dataset *dataset, size_t fragment, lk_row_version_kind kind,
-    const lk_row_versions **out, lk_err *err);
+LK_MUST_CHECK lk_rc lk_dataset_row_versions(
+    lk_dataset *dataset, size_t fragment, lk_row_version_kind kind, const lk_row_versions **out, lk_err *err);
 
 /* Where the rows of these ids live in this version: addresses[i] for ids[i], LK_ROW_ID_NONE when there is no such
  * row (any more). Any table: without stable row ids an id is an address. The way back is built on first use and
