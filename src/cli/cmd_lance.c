@@ -204,6 +204,7 @@ static int scan(lk_cli *cli, int argc, char **argv)
 {
     const char     *uri = NULL, *columns = NULL, *output = NULL;
     uint64_t        version = 0, count = 0;
+    bool            meta[4] = {0};
     lk_scan_options options = {.limit = UINT64_MAX};
     lk_batches     *rows = NULL;
     lk_cli_lance    o = {0};
@@ -214,7 +215,11 @@ static int scan(lk_cli *cli, int argc, char **argv)
            {"--columns", LK_ARG_TEXT, &columns, "A,B", "only these, in this order", false},
            {"--version", LK_ARG_U64, &version, "N", "this version instead of the latest", false},
            {"--limit", LK_ARG_U64, &options.limit, "N", "at most so many rows", false},
-           {"--with-row-id", LK_ARG_FLAG, &options.with_row_id, NULL, "add the column _rowid", false},
+           {"--with-row-id", LK_ARG_FLAG, &meta[0], NULL, "add the column _rowid", false},
+           {"--with-row-address", LK_ARG_FLAG, &meta[1], NULL, "add _rowaddr", false},
+           {"--with-row-offset", LK_ARG_FLAG, &meta[2], NULL, "add _rowoffset", false},
+           {"--with-row-versions", LK_ARG_FLAG, &meta[3], NULL,
+               "add _row_created_at_version and _row_last_updated_at_version", false},
            {"--output", LK_ARG_TEXT, &output, "FILE",
                "Arrow file to write (-o FILE), or - for a stream on stdout", true},
     };
@@ -222,6 +227,9 @@ static int scan(lk_cli *cli, int argc, char **argv)
             cli, &lk_cli_lance_commands[SCAN], args, sizeof args / sizeof args[0], argc, argv, &code)) {
         return code;
     }
+    options.meta = (meta[0] ? LK_META_ROW_ID : 0U) | (meta[1] ? LK_META_ROW_ADDRESS : 0U) |
+                   (meta[2] ? LK_META_ROW_OFFSET : 0U) |
+                   (meta[3] ? LK_META_CREATED_AT | LK_META_UPDATED_AT : 0U);
     lk_rc rc = lk_cli_lance_open(&o, uri, version, &err);
     if (rc == LK_OK) {
         rc = find_columns(lk_dataset_schema(o.dataset), columns, &cli->arena, &options, &err);

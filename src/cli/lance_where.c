@@ -80,9 +80,9 @@ static lk_rc to_dataset(
             return not_so(err);
         }
     }
-    out->with_row_id =
-        in->columns == NULL || (in->column_count > 0 && in->columns[in->column_count - 1] == row_id);
-    out->column_count -= out->with_row_id && in->columns != NULL;
+    bool last = in->columns == NULL || (in->column_count > 0 && in->columns[in->column_count - 1] == row_id);
+    out->meta = last ? LK_META_ROW_ADDRESS : 0;
+    out->column_count -= last && in->columns != NULL;
     return LK_OK;
 }
 

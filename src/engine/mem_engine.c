@@ -489,7 +489,7 @@ static lk_rc snapshot_scan(
     lk_table_snapshot *base, const lk_scan_options *options, lk_batches **out, lk_err *err)
 {
     mem_snapshot *snapshot = (mem_snapshot *)base;
-    if (options->with_row_id) {
+    if (options->meta != 0) {
         return lk_fail(err, LK_E_UNIMPLEMENTED, "row ids in the memory engine");
     }
     mem_scan *scan = take(sizeof *scan);

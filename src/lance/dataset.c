@@ -5,6 +5,7 @@
 #include "lance/dataset_priv.h"
 
 #include "lance/pb_table.h"
+#include "lance/row_identity.h"
 #include "lance/versions.h"
 
 #include <inttypes.h>
@@ -25,6 +26,7 @@ lk_dataset *lk_dataset_new(const lk_lance_env *env, lk_manifest *manifest, lk_fi
     dataset->deletions = calloc(manifest->fragment_count + 1, sizeof(lk_deletion *));
     dataset->bases = calloc(manifest->base_count + 1, sizeof *dataset->bases);
     LK_ASSERT(dataset->deletions != NULL && dataset->bases != NULL);
+    dataset->identity = lk_row_identity_new(manifest);
     lk_mutex_init(&dataset->mutex, LK_RANK_SCAN);
     return dataset;
 }
@@ -103,6 +105,7 @@ void lk_dataset_unref(lk_dataset *dataset)
         lk_deletion_close(dataset->deletions[i]);
     }
     free(dataset->deletions);
+    lk_row_identity_free(dataset->identity, dataset);
     for (size_t i = 0; i < dataset->manifest->base_count; i++) {
         lk_file_cache_unref(dataset->bases[i].files);
         lk_store_close(dataset->bases[i].store);

@@ -61,11 +61,28 @@ LK_MUST_CHECK lk_rc lk_dataset_versions(
     const lk_lance_env *env, lk_arena *arena, uint64_t **versions, size_t *count, lk_err *err);
 
 /* -- scan ------------------------------------------------------------------------------------------ */
+/* Columns that a version knows of every row, all uint64; a scan puts the ones asked for behind its fields, in this
+ * order. */
+typedef enum lk_meta_column {
+    LK_META_ROW_ID = 1 << 0,      /* _rowid: what stays the same when the row moves (lance/row_ids.h), if the
+                                       table has stable row ids; else the address */
+    LK_META_ROW_ADDRESS = 1 << 1, /* _rowaddr: fragment << 32 | row offset */
+    LK_META_ROW_OFFSET =
+        1 << 2, /* _rowoffset: rows before it in the table's order, deleted ones not counted */
+    LK_META_CREATED_AT = 1 << 3, /* _row_created_at_version; 1 in tables without stable row ids */
+    LK_META_UPDATED_AT = 1 << 4, /* _row_last_updated_at_version; likewise */
+    LK_META_ALL = (1 << 5) - 1
+} lk_meta_column;
+
+const char *lk_meta_column_name(lk_meta_column column);
+/* 0 when no meta column is called so. */
+unsigned lk_meta_column_find(lk_bytes name);
+
 typedef struct lk_scan_options {
     const size_t *columns; /* top-level fields to return, in this order; NULL: all */
     size_t        column_count;
-    bool          with_row_id; /* adds a last column `_rowid` uint64: fragment << 32 | row offset */
-    bool          no_columns;  /* count only: batches with length and no children */
+    unsigned      meta;       /* lk_meta_column, added up */
+    bool          no_columns; /* count only: batches with length and no children */
     const lk_predicate
         *predicate; /* NULL: every row; borrowed until close. Exact: rows that fail are dropped */
     struct lk_row_set

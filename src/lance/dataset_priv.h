@@ -25,14 +25,15 @@ typedef struct lk_base_store { /* another table's directory, whose files this on
 } lk_base_store;
 
 struct lk_dataset {
-    atomic_uint    refs;
-    lk_lance_env   env;
-    lk_manifest   *manifest;
-    lk_file_cache *files;
-    lk_mutex       mutex;
-    lk_deletion  **deletions;      /* by mutex; one slot per fragment, NULL until read */
-    lk_base_store *bases;          /* by mutex; one slot per base path, store NULL until opened */
-    size_t         deletion_bytes; /* by mutex */
+    atomic_uint             refs;
+    lk_lance_env            env;
+    lk_manifest            *manifest;
+    lk_file_cache          *files;
+    lk_mutex                mutex;
+    lk_deletion           **deletions;      /* by mutex; one slot per fragment, NULL until read */
+    lk_base_store          *bases;          /* by mutex; one slot per base path, store NULL until opened */
+    size_t                  deletion_bytes; /* by mutex */
+    struct lk_row_identity *identity;       /* lance/row_identity.h */
 };
 
 /* A dataset over this manifest (moved in), with a new cache or one more reference to files. */

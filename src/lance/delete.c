@@ -479,7 +479,7 @@ static lk_rc select_by_predicate(void *context, lk_dataset *version, lk_row_set 
     size_t                       no_column = 0;
     lk_scan_options              options = {
                      .columns = &no_column,
-                     .with_row_id = true,
+                     .meta = LK_META_ROW_ADDRESS,
                      .predicate = selector->predicate,
                      .limit = UINT64_MAX,
                      .unordered = true,

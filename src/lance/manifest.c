@@ -110,6 +110,9 @@ static lk_rc check_features(lk_manifest *manifest, const lk_pb_features *feature
     if (features->overlays) {
         return refuse_feature("data overlay files", "read", err);
     }
+    if (features->external_row_ids) {
+        return refuse_feature("row ids outside of the manifest", "read", err);
+    }
     if (features->lineage_columns) {
         return refuse_feature("row lineage columns", "read", err);
     }

@@ -57,8 +57,9 @@ typedef struct lk_fragment {
     size_t              file_count;
     size_t              file_slot; /* number of the first file among all files of the version */
     lk_deletion_file    deletion;
-    lk_bytes            row_ids; /* stable row ids: pb RowIdSequence; empty without that flag */
-    lk_bytes            raw;     /* the DataFragment message as read */
+    /* Of tables with stable row ids (lance/row_ids.h): messages; "" is absent. */
+    lk_bytes row_ids, created_at_versions, updated_at_versions;
+    lk_bytes raw; /* the DataFragment message as read */
 } lk_fragment;
 
 typedef struct lk_manifest lk_manifest;

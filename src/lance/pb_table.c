@@ -170,12 +170,16 @@ static lk_rc decode_fragment(lk_manifest *manifest, const Lk__Pb__DataFragment *
     features->overlays |= pb->n_overlays > 0;
     features->lineage_columns |= pb->column_row_ids != NULL || pb->column_last_updated_at_versions != NULL ||
                                  pb->column_created_at_versions != NULL;
+    features->external_row_ids |= pb->external_row_ids != NULL || pb->external_created_at_versions != NULL ||
+                                  pb->external_last_updated_at_versions != NULL;
     out->id = pb->id;
     out->physical_rows = pb->physical_rows;
     out->files = files;
     out->file_count = pb->n_files;
     out->file_slot = manifest->file_count;
     out->row_ids = copy_bytes(&manifest->arena, pb->inline_row_ids);
+    out->created_at_versions = copy_bytes(&manifest->arena, pb->inline_created_at_versions);
+    out->updated_at_versions = copy_bytes(&manifest->arena, pb->inline_last_updated_at_versions);
     manifest->file_count += pb->n_files;
     return decode_deletion(manifest, pb->deletion_file, &out->deletion, err);
 }

@@ -22,6 +22,7 @@ typedef struct lk_pb_features {
     lk_bytes file_format, format_version; /* data_format; "" when absent */
     bool     fragment_tree;               /* fragments live outside the manifest */
     bool     overlays;                    /* a fragment has overlay files */
+    bool     external_row_ids;            /* a fragment keeps row ids or versions in files of their own */
     bool     lineage_columns;             /* a fragment keeps row lineage in hidden columns */
 } lk_pb_features;
 

@@ -136,6 +136,12 @@ static Lk__Pb__DataFragment **encode_fragments(lk_arena *arena, const lk_fragmen
         pb->has_physical_rows = fragment->physical_rows != 0;
         pb->physical_rows = fragment->physical_rows;
         pb->n_files = fragment->file_count;
+        pb->has_inline_row_ids = fragment->row_ids.size > 0;
+        pb->inline_row_ids = borrow(fragment->row_ids);
+        pb->has_inline_created_at_versions = fragment->created_at_versions.size > 0;
+        pb->inline_created_at_versions = borrow(fragment->created_at_versions);
+        pb->has_inline_last_updated_at_versions = fragment->updated_at_versions.size > 0;
+        pb->inline_last_updated_at_versions = borrow(fragment->updated_at_versions);
         pb->files = lk_arena_take(arena, fragment->file_count * sizeof(Lk__Pb__DataFile *));
         for (size_t i = 0; i < fragment->file_count; i++) {
             pb->files[i] = encode_file(arena, &fragment->files[i]);

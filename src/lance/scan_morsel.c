@@ -211,39 +211,19 @@ static lk_rc output_column(morsel *self, size_t column, struct ArrowArray *out, 
     return rc == LK_OK ? filter(self, column, &decoded, out, err) : rc;
 }
 
-/* Row addresses of the survivors. */
-static lk_rc row_ids(const morsel *self, struct ArrowArray *out, lk_err *err)
-{
-    lk_buffer buffers[2] = {0};
-    uint64_t  base = self->fragment->id << 32, at = 0, kept = 0;
-    lk_rc     rc = lk_buffer_take(self->scan->pool, self->kept * 8 + 8, &buffers[1], err);
-    if (rc != LK_OK) {
-        return rc;
-    }
-    uint64_t *ids = (uint64_t *)(void *)buffers[1].data;
-    for (size_t index = 0; index < self->plan->range_count; index++) {
-        const lk_row_range *range = &self->ranges[index];
-        for (uint64_t row = 0; row < range->count; row++, at++) {
-            if (self->selection == NULL || self->selection[at] != 0) {
-                ids[kept++] = base | (range->start + row);
-            }
-        }
-    }
-    lk_column_node(out, self->kept, 0, buffers, 2, 0);
-    return LK_OK;
-}
-
 static lk_rc output(morsel *self, struct ArrowArray *out, lk_err *err)
 {
     lk_morsel_scan *scan = self->scan;
     lk_rc           rc = LK_OK;
-    lk_column_node(out, self->kept, 0, &(lk_buffer){0}, 1, scan->column_count + scan->with_row_id);
+    lk_column_node(out, self->kept, 0, &(lk_buffer){0}, 1, scan->column_count + lk_meta_count(scan->meta));
     choose_ranges(self);
     for (size_t index = 0; rc == LK_OK && index < scan->column_count; index++) {
         rc = output_column(self, scan->columns[index], out->children[index], err);
     }
-    if (rc == LK_OK && scan->with_row_id) {
-        rc = row_ids(self, out->children[scan->column_count], err);
+    if (rc == LK_OK && scan->meta != 0) {
+        lk_kept_rows kept = {
+            self->plan->fragment, self->ranges, self->plan->range_count, self->selection, self->kept};
+        rc = lk_meta_columns(scan, &kept, out->children + scan->column_count, err);
     }
     return rc;
 }

@@ -38,12 +38,6 @@ static lk_rc check_columns(const lk_dataset *dataset, const lk_scan_options *opt
                 err, LK_E_INVALID_REQUEST, "column %zu of %lld", options->columns[index], (long long)columns);
         }
     }
-    bool stable = (dataset->manifest->reader_flags & LK_FLAG_STABLE_ROW_IDS) != 0;
-    if (options->with_row_id && stable) {
-        lk_rc rc = lk_fail(err, LK_E_UNSUPPORTED_FORMAT, "_rowid with stable row ids");
-        lk_detail(err, "_rowid of a Lance table with stable row ids");
-        return rc;
-    }
     return LK_OK;
 }
 
@@ -57,7 +51,8 @@ static void choose_columns(lk_morsel_scan *scan, const lk_scan_options *options)
         columns[index] = options->columns == NULL ? index : options->columns[index];
     }
     scan->columns = columns;
-    scan->with_row_id = options->with_row_id && !options->no_columns;
+    scan->meta = options->no_columns ? 0 : options->meta & LK_META_ALL;
+    lk_meta_prepare(scan);
     scan->predicate = options->predicate;
     scan->cancel = options->cancel;
     if (scan->predicate != NULL) {
@@ -65,11 +60,11 @@ static void choose_columns(lk_morsel_scan *scan, const lk_scan_options *options)
     }
 }
 
-/* The batches' schema: the chosen columns, then _rowid. */
+/* The batches' schema: the chosen columns, then those of meta. */
 static lk_rc make_schema(lk_morsel_scan *scan, lk_err *err)
 {
     const struct ArrowSchema *table = lk_dataset_schema(scan->dataset);
-    size_t                    count = scan->column_count + scan->with_row_id;
+    size_t                    count = scan->column_count + lk_meta_count(scan->meta);
     lk_schema_start(&scan->schema, count);
     if (ArrowSchemaSetMetadata(&scan->schema, table->metadata) != NANOARROW_OK) {
         return lk_fail(err, LK_E_LIMIT, "no memory for the schema's metadata");
@@ -80,9 +75,7 @@ static lk_rc make_schema(lk_morsel_scan *scan, lk_err *err)
             return rc;
         }
     }
-    return scan->with_row_id
-               ? lk_column_parse(LK_LITERAL("_rowid:uint64"), scan->schema.children[scan->column_count], err)
-               : LK_OK;
+    return lk_meta_schema(scan->meta, scan->schema.children + scan->column_count, err);
 }
 
 /* -- zones ----------------------------------------------------------------------------------------- */
@@ -273,7 +266,7 @@ static lk_rc plan_all(planner *self, size_t index, uint64_t target, lk_err *err)
         rows = self->left;
     }
     if (rows > 0) {
-        bool any = add_rows(self, index, 0, rows, scan->no_columns && !scan->with_row_id ? rows : target);
+        bool any = add_rows(self, index, 0, rows, scan->no_columns ? rows : target);
         scan->stats.pages++;
         scan->stats.pages_kept += any;
         scan->stats.fragments_kept += any;

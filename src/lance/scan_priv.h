@@ -17,13 +17,15 @@ typedef struct lk_morsel {
 } lk_morsel;
 
 struct lk_morsel_scan {
-    lk_dataset         *dataset;
-    lk_arena            arena;
-    struct ArrowSchema  schema;  /* of the batches */
-    const size_t       *columns; /* top-level fields that are returned */
-    size_t              column_count;
-    bool                with_row_id, no_columns;
-    bool                live; /* no planned row is deleted */
+    lk_dataset        *dataset;
+    lk_arena           arena;
+    struct ArrowSchema schema;  /* of the batches */
+    const size_t      *columns; /* top-level fields that are returned */
+    size_t             column_count;
+    unsigned           meta; /* lk_meta_column */
+    bool               no_columns;
+    const uint64_t *live_before; /* of each fragment: the table's live rows before it; NULL: not asked for */
+    bool            live;        /* no planned row is deleted */
     const lk_predicate *predicate;
     size_t             *tested; /* fields that the predicate reads, ascending */
     size_t              tested_count;
@@ -54,6 +56,23 @@ LK_MUST_CHECK lk_rc lk_morsel_scan_new(
 /* Its morsels decoded ahead by the pool, as a stream in their order. Takes the scan, also when it fails. */
 LK_MUST_CHECK lk_rc lk_morsel_scan_stream(
     lk_morsel_scan *scan, uint64_t limit, lk_batches **out, lk_err *err);
+
+/* Rows of a morsel that are delivered. */
+typedef struct lk_kept_rows {
+    size_t              fragment;
+    const lk_row_range *ranges;
+    size_t              range_count;
+    const uint8_t      *selection; /* a byte a row of the ranges; NULL: all */
+    uint64_t            count;
+} lk_kept_rows;
+
+/* scan_meta.c: adds the meta columns to a schema; what they need of the version; one of them for these rows. */
+LK_MUST_CHECK lk_rc lk_meta_schema(unsigned meta, struct ArrowSchema **children, lk_err *err);
+void                lk_meta_prepare(lk_morsel_scan *scan);
+size_t              lk_meta_count(unsigned meta);
+/* `children` has one for each meta column. */
+LK_MUST_CHECK lk_rc lk_meta_columns(
+    lk_morsel_scan *scan, const lk_kept_rows *rows, struct ArrowArray **children, lk_err *err);
 
 /* Decodes morsel `index`. *out: a batch; one of length 0 has no columns. */
 LK_MUST_CHECK lk_rc lk_morsel_run(lk_morsel_scan *scan, size_t index, struct ArrowArray *out, lk_err *err);

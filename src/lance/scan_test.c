@@ -192,7 +192,7 @@ static void projection_orders_columns_and_row_ids_are_addresses(void **state)
     table           self;
     const size_t    columns[] = {1, 0};
     lk_scan_options options = {
-        .limit = UINT64_MAX, .columns = columns, .column_count = 2, .with_row_id = true};
+        .limit = UINT64_MAX, .columns = columns, .column_count = 2, .meta = LK_META_ROW_ID};
     lk_batches *rows = NULL;
     lk_err      err = {0};
     uint64_t    seen = 0;

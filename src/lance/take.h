@@ -24,7 +24,7 @@ typedef struct lk_take_rows {
 } lk_take_rows;
 
 /*
- * Batches of those rows, in request order. Of the options only the projection (columns, with_row_id and the like,
+ * Batches of those rows, in request order. Of the options only the projection (columns, meta,
  * no_columns), batch_rows (0: as many as a window holds) and cancel count. LK_E_INVALID_REQUEST names the row that
  * lies outside of the table.
  */

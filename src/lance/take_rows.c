@@ -3,6 +3,9 @@
  */
 #include "lance/take_priv.h"
 
+#include "lance/row_identity.h"
+#include "lance/row_ids.h"
+
 #include <inttypes.h>
 #include <stdlib.h>
 
@@ -14,33 +17,6 @@ static lk_rc no_row(const char *what, uint64_t row, lk_err *err)
 }
 
 /* -- addresses ----------------------------------------------------------------------------------------- */
-typedef struct place { /* of a fragment */
-    uint64_t id;
-    uint32_t number;
-} place;
-
-static int by_id(const void *left, const void *right)
-{
-    uint64_t a = ((const place *)left)->id, b = ((const place *)right)->id;
-    return (a > b) - (a < b);
-}
-
-/* Every fragment, ascending by id; to be freed. */
-static place *places_by_id(const lk_manifest *manifest)
-{
-    place *places = malloc((manifest->fragment_count + 1) * sizeof *places);
-    bool   sorted = true;
-    LK_ASSERT(places != NULL);
-    for (size_t index = 0; index < manifest->fragment_count; index++) {
-        places[index] = (place){manifest->fragments[index].id, (uint32_t)index};
-        sorted = sorted && (index == 0 || places[index - 1].id < places[index].id);
-    }
-    if (!sorted) {
-        qsort(places, manifest->fragment_count, sizeof *places, by_id);
-    }
-    return places;
-}
-
 static bool is_deleted(const lk_deletion *deletion, uint64_t row)
 {
     return deletion != NULL && (lk_deletion_bits(deletion)[row / 64] >> row % 64 & 1) != 0;
@@ -49,24 +25,39 @@ static bool is_deleted(const lk_deletion *deletion, uint64_t row)
 static lk_rc resolve_addresses(
     lk_dataset *dataset, const lk_take_rows *rows, lk_live_address *out, size_t *count, lk_err *err)
 {
-    const lk_manifest *manifest = dataset->manifest;
-    place             *places = places_by_id(manifest);
-    lk_rc              rc = LK_OK;
+    lk_rc rc = LK_OK;
     for (size_t i = 0; rc == LK_OK && i < rows->count; i++) {
-        place              wanted = {rows->rows[i] >> 32, 0};
+        size_t             at = 0;
         uint32_t           row = (uint32_t)rows->rows[i];
         const lk_deletion *deletion = NULL;
-        const place       *at = bsearch(&wanted, places, manifest->fragment_count, sizeof *places, by_id);
-        if (at == NULL || row >= manifest->fragments[at->number].physical_rows) {
+        if (!lk_dataset_fragment_number(dataset, (uint32_t)(rows->rows[i] >> 32), &at) ||
+            row >= dataset->manifest->fragments[at].physical_rows) {
             rc = no_row("address", rows->rows[i], err);
         } else {
-            rc = lk_dataset_deletion(dataset, at->number, &deletion, err);
+            rc = lk_dataset_deletion(dataset, at, &deletion, err);
         }
         if (rc == LK_OK && !is_deleted(deletion, row)) {
-            out[(*count)++] = (lk_live_address){at->number, row};
+            out[(*count)++] = (lk_live_address){(uint32_t)at, row};
         }
     }
-    free(places);
+    return rc;
+}
+
+/* Stable ids: one that no row has is left out. */
+static lk_rc resolve_ids(
+    lk_dataset *dataset, const lk_take_rows *rows, lk_live_address *out, size_t *count, lk_err *err)
+{
+    uint64_t *addresses = malloc((rows->count + 1) * sizeof *addresses);
+    LK_ASSERT(addresses != NULL);
+    lk_rc rc = lk_dataset_find_rows(dataset, rows->rows, rows->count, addresses, err);
+    for (size_t i = 0; rc == LK_OK && i < rows->count; i++) {
+        size_t at = 0;
+        if (addresses[i] != LK_ROW_ID_NONE &&
+            lk_dataset_fragment_number(dataset, (uint32_t)(addresses[i] >> 32), &at)) {
+            out[(*count)++] = (lk_live_address){(uint32_t)at, (uint32_t)addresses[i]};
+        }
+    }
+    free(addresses);
     return rc;
 }
 
@@ -156,11 +147,10 @@ lk_rc lk_take_resolve(
     }
     *count = 0;
     lk_rc rc = LK_OK;
-    bool  stable = (dataset->manifest->reader_flags & LK_FLAG_STABLE_ROW_IDS) != 0;
     if (rows->by == LK_TAKE_OFFSET) {
         rc = resolve_offsets(dataset, rows, found, count, err);
-    } else if (rows->by == LK_TAKE_ROW_ID && stable) {
-        rc = lk_fail(err, LK_E_UNIMPLEMENTED, "take by stable row ids");
+    } else if (rows->by == LK_TAKE_ROW_ID && lk_dataset_has_stable_row_ids(dataset)) {
+        rc = resolve_ids(dataset, rows, found, count, err);
     } else {
         rc = resolve_addresses(dataset, rows, found, count, err);
     }

@@ -30,7 +30,8 @@ typedef struct tool_options {
     uint64_t           version, rows_per_file, times;
     lk_file_version    file_version;
     lk_commit_property property;
-    bool               has_property, row_id;
+    bool               has_property;
+    unsigned           meta;
 } tool_options;
 
 static int report(const lk_err *err)
@@ -46,7 +47,7 @@ static bool parse_options(int count, char **arguments, tool_options *out)
     for (int i = 0; i < count; i++) {
         const char *value = i + 1 < count ? arguments[i + 1] : "";
         if (strcmp(arguments[i], "--row-id") == 0) {
-            out->row_id = true;
+            out->meta |= LK_META_ROW_ID;
             continue;
         }
         i++;
@@ -58,6 +59,8 @@ static bool parse_options(int count, char **arguments, tool_options *out)
             out->file_version = (lk_file_version)(LK_FILE_VERSION_2_0 + (value[2] - '0'));
         } else if (strcmp(arguments[i - 1], "--times") == 0) {
             out->times = strtoull(value, NULL, 10);
+        } else if (strcmp(arguments[i - 1], "--with") == 0) {
+            out->meta |= lk_meta_column_find(lk_bytes_of(value));
         } else if (strcmp(arguments[i - 1], "--property") == 0 && strchr(value, '=') != NULL) {
             const char *equals = strchr(value, '=');
             out->property.key = (lk_bytes){value, (size_t)(equals - value)};
@@ -155,7 +158,7 @@ static lk_rc scan(lk_dataset *dataset, const char *output, const tool_options *o
 {
     lk_batches     *rows = NULL;
     lk_ipc_writer  *writer = NULL;
-    lk_scan_options scan_options = {.limit = UINT64_MAX, .with_row_id = options->row_id};
+    lk_scan_options scan_options = {.limit = UINT64_MAX, .meta = options->meta};
     file_sink       sink = {{sink_write}, fopen(output, "wb")};
     lk_rc           rc = sink.file == NULL ? lk_fail(err, LK_E_IO, "open %s", output)
                                            : lk_dataset_scan(dataset, &scan_options, &rows, err);

@@ -69,7 +69,7 @@ static bool parse(tool *self, int count, char **arguments)
     for (int at = 0; at < count; at++) {
         const char *name = arguments[at], *value = at + 1 < count ? arguments[at + 1] : "";
         if (strcmp(name, "--row-id") == 0) {
-            self->options.with_row_id = true;
+            self->options.meta = LK_META_ROW_ID;
             continue;
         }
         if (strcmp(name, "--count") == 0) {
