@@ -360,23 +360,32 @@ void lk_column_put_empty(lk_column *column, uint64_t count)
     }
 }
 
-lk_rc lk_column_items(
-    lk_column *column, size_t level, const uint8_t *bits, uint64_t from, uint64_t rows, lk_err *err)
+lk_rc lk_validity_put(lk_validity *validity, lk_buffer_pool *pool, uint64_t capacity, uint64_t at,
+    const uint8_t *bits, uint64_t from, uint64_t count, lk_err *err)
 {
-    lk_list_level *list = &column->levels[level];
-    uint64_t       at = column->rows * list->items, count = rows * list->items;
     if (bits == NULL) {
-        append_valid(&list->validity, at, count);
+        append_valid(validity, at, count);
         return LK_OK;
     }
-    if (list->validity.bits.data == NULL) {
-        lk_rc rc = begin(&list->validity, column->pool, column->capacity * list->items, at, err);
+    if (validity->bits.data == NULL) {
+        if (lk_bits_count(bits, (int64_t)from, (int64_t)count) == (int64_t)count) {
+            return LK_OK;
+        }
+        lk_rc rc = begin(validity, pool, capacity, at, err);
         if (rc != LK_OK) {
             return rc;
         }
     }
-    list->validity.null_count += copy_bits(list->validity.bits.data, at, bits, from, count);
+    validity->null_count += copy_bits(validity->bits.data, at, bits, from, count);
     return LK_OK;
+}
+
+lk_rc lk_column_items(
+    lk_column *column, size_t level, const uint8_t *bits, uint64_t from, uint64_t rows, lk_err *err)
+{
+    lk_list_level *list = &column->levels[level];
+    return lk_validity_put(&list->validity, column->pool, column->capacity * list->items,
+        column->rows * list->items, bits, from, rows * list->items, err);
 }
 
 static uint64_t offset_of(const lk_column *column, uint64_t row)

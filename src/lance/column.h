@@ -98,6 +98,11 @@ LK_MUST_CHECK lk_rc lk_column_items(
 LK_MUST_CHECK lk_rc lk_validity_append(lk_validity *validity, lk_buffer_pool *pool, uint64_t capacity,
     uint64_t at, const uint16_t *levels, uint64_t count, uint16_t threshold, lk_err *err);
 
+/* Appends `count` bits from bit `from` of bits (NULL: ones) to a bitmap of capacity `capacity` whose first `at`
+ * bits are written. */
+LK_MUST_CHECK lk_rc lk_validity_put(lk_validity *validity, lk_buffer_pool *pool, uint64_t capacity,
+    uint64_t at, const uint8_t *bits, uint64_t from, uint64_t count, lk_err *err);
+
 /* Moves everything into an array of column->field's type; the column is empty afterwards. */
 void lk_column_finish(lk_column *column, struct ArrowArray *out);
 

@@ -9,6 +9,7 @@
 
 #include "arrow/utf8.h"
 #include "lance/cpu.h"
+#include "lance/v20_priv.h"
 
 #include <stdlib.h>
 
@@ -68,30 +69,6 @@ static size_t cut_ranges(lk_decoder *self, const lk_page_meta *page, size_t *nex
     return count;
 }
 
-static lk_rc decode_page(lk_decoder *self, lk_file_reader *file, lk_file_column_state *state, size_t index,
-    size_t range_count, lk_column *column, lk_stream *stream, lk_err *err)
-{
-    lk_page_rows rows = {.stream = stream,
-        .file = file,
-        .ranges = self->local,
-        .range_count = range_count,
-        .column = column,
-        .scratch = &self->scratch};
-    lk_rc        rc = lk_file_page(file, state, index, &self->scratch, &rows.page, err);
-    if (rc == LK_OK) {
-        rc = stream != NULL ? lk_stream_check(stream, &rows.page->layout, err)
-                            : levels_of(&rows.page->layout, column, &rows.thresholds, err);
-    }
-    if (rc == LK_OK) {
-        rc = page_rows(&rows, err);
-    }
-    if (rc != LK_OK) {
-        lk_context(err, "column %s, page %zu of %.*s", column->field->name == NULL ? "" : column->field->name,
-            index, LK_FMT(file->key));
-    }
-    return rc;
-}
-
 /* The first page that ends behind `row`. */
 static size_t find_page(const lk_column_meta *meta, uint64_t row)
 {
@@ -107,8 +84,8 @@ static size_t find_page(const lk_column_meta *meta, uint64_t row)
     return low;
 }
 
-lk_rc lk_decode_pages(
-    lk_decoder *self, const lk_field_source *source, lk_column *column, lk_stream *stream, lk_err *err)
+lk_rc lk_decode_each_page(
+    lk_decoder *self, const lk_field_source *source, lk_page_visit *visit, void *context, lk_err *err)
 {
     lk_file_column_state *state = NULL;
     size_t                next = 0;
@@ -118,11 +95,46 @@ lk_rc lk_decode_pages(
     }
     size_t page = find_page(&state->meta, self->ranges[0].start);
     for (; rc == LK_OK && page < state->meta.page_count && next < self->range_count; page++) {
-        size_t count = cut_ranges(self, &state->meta.pages[page], &next);
-        if (count > 0) {
-            rc = decode_page(self, source->file, state, page, count, column, stream, err);
+        lk_page_rows rows = {.file = source->file,
+            .ranges = self->local,
+            .range_count = cut_ranges(self, &state->meta.pages[page], &next),
+            .scratch = &self->scratch};
+        if (rows.range_count == 0) {
+            continue;
+        }
+        rc = lk_file_page(source->file, state, page, &self->scratch, &rows.page, err);
+        if (rc == LK_OK) {
+            rc = visit(context, &rows, err);
+        }
+        if (rc != LK_OK) {
+            const char *name = source->field->name;
+            lk_context(err, "column %s, page %zu of %.*s", name == NULL ? "" : name, page,
+                LK_FMT(source->file->key));
         }
     }
+    return rc;
+}
+
+typedef struct page_sink {
+    lk_column *column;
+    lk_stream *stream;
+} page_sink;
+
+static lk_rc decode_page(void *context, lk_page_rows *rows, lk_err *err)
+{
+    page_sink *sink = context;
+    rows->column = sink->column;
+    rows->stream = sink->stream;
+    lk_rc rc = sink->stream != NULL ? lk_stream_check(sink->stream, &rows->page->layout, err)
+                                    : levels_of(&rows->page->layout, sink->column, &rows->thresholds, err);
+    return rc == LK_OK ? page_rows(rows, err) : rc;
+}
+
+lk_rc lk_decode_pages(
+    lk_decoder *self, const lk_field_source *source, lk_column *column, lk_stream *stream, lk_err *err)
+{
+    page_sink sink = {column, stream};
+    lk_rc     rc = lk_decode_each_page(self, source, decode_page, &sink, err);
     if (rc == LK_OK && (stream != NULL ? stream->rows : column->rows) != self->rows) {
         rc = lk_fail(err, LK_E_CORRUPT_FILE, "%.*s: rows beyond its pages", LK_FMT(source->file->key));
     }
@@ -291,24 +303,41 @@ lk_rc lk_decode_field(lk_decoder *self, const lk_field_source *source, lk_validi
                                        : decode_leaf(self, source, parents, parent_count, out, err);
 }
 
-lk_rc lk_file_decode(const lk_field_source *source, const lk_row_range *ranges, size_t range_count,
-    lk_buffer_pool *pool, struct ArrowArray *out, lk_err *err)
+static lk_rc decode_any(lk_decoder *self, const lk_field_source *source, struct ArrowArray *out, lk_err *err)
 {
-    lk_decoder        self = {.ranges = ranges, .range_count = range_count, .scratch = {.pool = pool}};
+    if (lk_v20_holds(source)) {
+        return lk_v20_decode(self, source, out, err);
+    }
+    return lk_source_has_lists(source) ? lk_decode_lists(self, source, out, err)
+                                       : lk_decode_field(self, source, NULL, 0, out, err);
+}
+
+lk_rc lk_decode_ranges(lk_decoder *decoder, const lk_field_source *source, const lk_row_range *ranges,
+    size_t range_count, struct ArrowArray *out, lk_err *err)
+{
+    lk_decoder        self = {.ranges = ranges, .range_count = range_count, .scratch = decoder->scratch};
     struct ArrowArray array = {0};
     for (size_t index = 0; index < range_count; index++) {
         self.rows += ranges[index].count;
     }
     self.local = malloc((range_count + 1) * sizeof *self.local);
     LK_ASSERT(self.local != NULL);
-    lk_rc rc = lk_source_has_lists(source) ? lk_decode_lists(&self, source, &array, err)
-                                           : lk_decode_field(&self, source, NULL, 0, &array, err);
+    lk_rc rc = decode_any(&self, source, &array, err);
     if (rc == LK_OK) {
         *out = array;
     } else if (array.release != NULL) {
         array.release(&array);
     }
-    lk_scratch_deinit(&self.scratch);
+    decoder->scratch = self.scratch; /* what grew is kept */
     free(self.local);
+    return rc;
+}
+
+lk_rc lk_file_decode(const lk_field_source *source, const lk_row_range *ranges, size_t range_count,
+    lk_buffer_pool *pool, struct ArrowArray *out, lk_err *err)
+{
+    lk_decoder self = {.scratch = {.pool = pool}};
+    lk_rc      rc = lk_decode_ranges(&self, source, ranges, range_count, out, err);
+    lk_scratch_deinit(&self.scratch);
     return rc;
 }

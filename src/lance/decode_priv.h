@@ -21,12 +21,23 @@ LK_MUST_CHECK lk_rc lk_decode_field(lk_decoder *decoder, const lk_field_source *
 LK_MUST_CHECK lk_rc lk_decode_lists(
     lk_decoder *decoder, const lk_field_source *source, struct ArrowArray *out, lk_err *err);
 
+/* Called with the rows of one page that the ranges want. */
+typedef lk_rc lk_page_visit(void *context, lk_page_rows *rows, lk_err *err);
+
+/* Visits the pages of a column that hold the decoder's rows, in order. */
+LK_MUST_CHECK lk_rc lk_decode_each_page(
+    lk_decoder *decoder, const lk_field_source *source, lk_page_visit *visit, void *context, lk_err *err);
+
 /* The pages of a column into `column`, and with a stream their levels into that. */
 LK_MUST_CHECK lk_rc lk_decode_pages(
     lk_decoder *decoder, const lk_field_source *source, lk_column *column, lk_stream *stream, lk_err *err);
 
 /* LK_E_CORRUPT_FILE for text that is not UTF-8. */
 LK_MUST_CHECK lk_rc lk_decode_check_text(const lk_column *column, lk_err *err);
+
+/* A field by other ranges than the decoder's: the items of lists, members of structs. */
+LK_MUST_CHECK lk_rc lk_decode_ranges(lk_decoder *decoder, const lk_field_source *source,
+    const lk_row_range *ranges, size_t range_count, struct ArrowArray *out, lk_err *err);
 
 /* rows rows of any type, all null. */
 LK_MUST_CHECK lk_rc lk_decode_nulls(

@@ -13,6 +13,7 @@
 #include "lance/codec.h"
 #include "lance/file_read.h"
 #include "lance/stats.h"
+#include "lance/v20_encoding.h"
 
 #include <stdatomic.h>
 
@@ -32,7 +33,8 @@ typedef struct lk_page {
     uint32_t           *value_starts; /* chunk_count + 1 */
     uint32_t           *row_starts;   /* with lists: chunk_count + 1, rows that ended before the chunk */
     uint8_t            *continues;    /* with lists: the chunk begins inside row row_starts[chunk] */
-    lk_fsst            *fsst;         /* full-zip FSST */
+    lk_fsst            *fsst;         /* full-zip FSST, and FSST of 2.0 */
+    const lk_v20_array *v20;          /* of a 2.0 file, which has none of the above but fsst */
     size_t              charged;
 } lk_page;
 
@@ -108,8 +110,15 @@ typedef struct lk_chunk_levels {
 bool lk_miniblock_parse(
     const lk_page_layout *layout, lk_bytes bytes, uint32_t values, lk_chunk *out, lk_chunk_levels *levels);
 
+/* Whether the file is 2.0: other pages than later ones have, and columns of their own for lists and structs. */
+static inline bool lk_file_is_v20(const lk_file_reader *file)
+{
+    return file->major == 0 || file->minor == 0;
+}
+
 /* Prepares what the layout keeps (called once, when the page loads). */
 LK_MUST_CHECK lk_rc lk_miniblock_load(lk_file_reader *file, lk_page *page, lk_scratch *scratch, lk_err *err);
 LK_MUST_CHECK lk_rc lk_fullzip_load(lk_page *page, lk_err *err);
+LK_MUST_CHECK lk_rc lk_v20_load(lk_page *page, lk_err *err);
 
 #endif

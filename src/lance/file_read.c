@@ -110,14 +110,13 @@ static lk_rc load_window(lk_file_reader *file, uint64_t start, lk_err *err)
 
 static lk_rc check_version(const lk_file_reader *file, lk_err *err)
 {
-    bool known = (file->major == 2 && (file->minor == 1 || file->minor == 2));
+    bool known = (file->major == 2 && file->minor <= 2) || (file->major == 0 && file->minor == 3);
     if (known) {
         return LK_OK;
     }
     lk_rc rc = lk_fail(err, LK_E_UNSUPPORTED_FORMAT, "%.*s: file version %u.%u", LK_FMT(file->key),
         file->major, file->minor);
-    lk_detail(err, "Lance data files of version %s%u.%u", file->major == 0 ? "2.0, " : "", file->major,
-        file->minor);
+    lk_detail(err, "Lance data files of version %u.%u", file->major, file->minor);
     return rc;
 }
 
@@ -354,7 +353,7 @@ static lk_rc parse_column(lk_file_reader *file, size_t index, lk_file_column_sta
     if (rc == LK_OK) {
         rc = lk_pb_column_meta(message, &arena, &meta, err);
     }
-    if (rc == LK_OK && meta.rows != file->rows) {
+    if (rc == LK_OK && meta.rows != file->rows && !lk_file_is_v20(file)) { /* there, items are a column too */
         rc = damaged(file, "a column has another number of rows than the file", err);
     }
     if (rc == LK_OK) {
@@ -405,7 +404,9 @@ static lk_rc load_page(
     lk_page *page = calloc(1, sizeof *page);
     LK_ASSERT(page != NULL);
     page->meta = meta;
-    lk_rc rc = lk_pb_page_layout(meta->encoding, &page->arena, &page->layout, err);
+    bool  v20 = lk_file_is_v20(file);
+    lk_rc rc =
+        v20 ? lk_v20_load(page, err) : lk_pb_page_layout(meta->encoding, &page->arena, &page->layout, err);
     for (size_t buffer = 0; rc == LK_OK && buffer < meta->buffer_count; buffer++) {
         if (!inside(file, meta->buffers[buffer].offset, meta->buffers[buffer].size)) {
             rc = damaged(file, "a page lies outside the file", err);

@@ -51,7 +51,7 @@ struct lk_field_source {
     const struct ArrowSchema *field;
     lk_file_reader           *file;     /* leaf: the file that holds it; NULL: in no file, all null */
     size_t                    column;   /* leaf: its column in that file */
-    lk_field_source          *children; /* struct: one a child */
+    lk_field_source          *children; /* struct: one a child; a list of a 2.0 file has file and column too */
     size_t                    child_count;
 };
 

@@ -138,6 +138,22 @@ lk_rc lk_dataset_stats(lk_dataset *dataset, size_t fragment, size_t field, lk_ar
     return rc;
 }
 
+static bool is_list(const struct ArrowSchema *field)
+{
+    return strcmp(field->format, "+l") == 0 || strcmp(field->format, "+L") == 0;
+}
+
+/* A list is a column of its own in files of version 2.0. */
+static lk_rc list_source(
+    lk_dataset *dataset, size_t fragment, const lk_lance_field *field, lk_field_source *out, lk_err *err)
+{
+    const lk_fragment *in = &dataset->manifest->fragments[fragment];
+    size_t             file = 0;
+    int32_t            column = -1;
+    bool found = lk_fragment_find(in, field->id, &file, &column) && column >= 0 && in->files[file].minor == 0;
+    return found ? leaf_source(dataset, fragment, field, out, err) : LK_OK;
+}
+
 static lk_rc fill_source(lk_dataset *dataset, size_t fragment, size_t field_index, lk_arena *arena,
     lk_field_source *out, lk_err *err)
 {
@@ -147,6 +163,12 @@ static lk_rc fill_source(lk_dataset *dataset, size_t fragment, size_t field_inde
         return leaf_source(dataset, fragment, field, out, err);
     }
     size_t count = (size_t)field->arrow->n_children, child = field_index + 1;
+    if (is_list(field->arrow)) {
+        lk_rc rc = list_source(dataset, fragment, field, out, err);
+        if (rc != LK_OK) {
+            return rc;
+        }
+    }
     out->children = lk_arena_take(arena, count * sizeof *out->children);
     for (; out->child_count < count; child = fields[child].end) {
         lk_rc rc = fill_source(dataset, fragment, child, arena, &out->children[out->child_count++], err);

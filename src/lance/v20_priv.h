@@ -1,0 +1,50 @@
+#ifndef LK_LANCE_V20_PRIV_H
+#define LK_LANCE_V20_PRIV_H
+/*
+ * v20_priv.h - what the files that read pages of version 2.0 share: v20_decode.c walks the field, v20_leaf.c puts
+ * values into columns, v20_text.c texts, v20_wide.c what is more than one column in one (packed structs,
+ * dictionaries, blobs), v20_bytes.c fetches parts of page buffers.
+ *
+ * Invariant: a row, a word or a bit is read only after its place was seen to lie inside its buffer.
+ * Threads: confined, like the decoder they work for.
+ */
+#include "lance/decode_priv.h"
+#include "lance/v20_encoding.h"
+
+/* -- parts of page buffers: the ranges one after the other; `rows` says file, page and scratch ---------- */
+/* Of a FLAT buffer, `unit` bytes a row of the ranges. */
+LK_MUST_CHECK lk_rc lk_v20_bytes(const lk_page_rows *rows, const lk_v20_array *flat,
+    const lk_row_range *ranges, size_t range_count, uint64_t unit, uint8_t *out, lk_err *err);
+
+/* Words of `width` bytes, flat or packed. LK_E_CORRUPT_FILE when they have another width. */
+LK_MUST_CHECK lk_rc lk_v20_words(const lk_page_rows *rows, const lk_v20_array *array,
+    const lk_row_range *ranges, size_t range_count, unsigned width, uint8_t *out, lk_err *err);
+
+/* Bits, `unit` a row, to bit `at` of out and on; what follows in the last byte becomes zero. */
+LK_MUST_CHECK lk_rc lk_v20_bits(const lk_page_rows *rows, const lk_v20_array *flat, uint64_t unit,
+    uint8_t *out, uint64_t at, lk_err *err);
+
+uint64_t lk_v20_row_count(const lk_page_rows *rows); /* of all ranges */
+
+/* -- values ---------------------------------------------------------------------------------------- */
+/* Appends the rows of `array` to rows->column: a leaf without a dictionary of its own. */
+LK_MUST_CHECK lk_rc lk_v20_leaf(const lk_page_rows *rows, const lk_v20_array *array, lk_err *err);
+
+/* The same for text: BINARY, FSST, DICTIONARY, FIXED_SIZE_BINARY. */
+LK_MUST_CHECK lk_rc lk_v20_text(const lk_page_rows *rows, const lk_v20_array *array, lk_err *err);
+
+/* Completes `count` rows of a column: as bits say, from bit 0 on; NULL: all valid. */
+LK_MUST_CHECK lk_rc lk_v20_complete(lk_column *column, const uint8_t *bits, uint64_t count, lk_err *err);
+
+/* -- fields that are one column and yet more than values ------------------------------------------------ */
+LK_MUST_CHECK lk_rc lk_v20_packed(
+    lk_decoder *decoder, const lk_field_source *source, struct ArrowArray *out, lk_err *err);
+
+/* -- the walk ---------------------------------------------------------------------------------------- */
+bool lk_v20_holds(const lk_field_source *source); /* the field, or some part of it, lies in a 2.0 file */
+
+/* A field of which lk_v20_holds is true. */
+LK_MUST_CHECK lk_rc lk_v20_decode(
+    lk_decoder *decoder, const lk_field_source *source, struct ArrowArray *out, lk_err *err);
+
+#endif
