@@ -47,9 +47,14 @@ static bool is_struct(const struct ArrowSchema *field)
     return strcmp(field->format, "+s") == 0;
 }
 
+static bool is_map(const struct ArrowSchema *field)
+{
+    return strcmp(field->format, "+m") == 0;
+}
+
 static bool is_list(const struct ArrowSchema *field)
 {
-    return strcmp(field->format, "+l") == 0 || strcmp(field->format, "+L") == 0;
+    return strcmp(field->format, "+l") == 0 || strcmp(field->format, "+L") == 0 || is_map(field);
 }
 
 static lk_rc check_leaf(const struct ArrowSchema *field, size_t depth, bool in_list, lk_err *err)
@@ -64,21 +69,41 @@ static lk_rc check_leaf(const struct ArrowSchema *field, size_t depth, bool in_l
     return rc;
 }
 
-static lk_rc check_field(const struct ArrowSchema *field, size_t depth, bool in_list, lk_err *err)
+static lk_rc check_map(const struct ArrowSchema *field, uint32_t file_minor, lk_err *err)
+{
+    const char *name = field->name == NULL ? "" : field->name;
+    if (file_minor < 2) {
+        lk_rc rc = lk_fail(err, LK_E_INVALID_SCHEMA, "map %s in a 2.%u file", name, file_minor);
+        lk_detail(err,
+            "column %s: files of version 2.%u hold no maps; create the table with file version 2.2", name,
+            file_minor);
+        return rc;
+    }
+    return LK_OK;
+}
+
+typedef struct place {
+    size_t   depth;
+    bool     in_list;
+    uint32_t file_minor;
+} place;
+
+static lk_rc check_field(const struct ArrowSchema *field, place at, lk_err *err)
 {
     bool list = is_list(field) && field->n_children == 1;
     if (!list && !is_struct(field)) {
-        return check_leaf(field, depth, in_list, err);
+        return check_leaf(field, at.depth, at.in_list, err);
     }
-    if (field->n_children == 0 || depth + 1 >= LK_LAYERS_MAX) {
+    if (field->n_children == 0 || at.depth + 1 >= LK_LAYERS_MAX) {
         lk_rc rc = lk_fail(err, LK_E_INVALID_SCHEMA, "struct of %lld", (long long)field->n_children);
         lk_detail(err, "column %s: a struct needs at least one child and at most %d levels",
             field->name == NULL ? "" : field->name, LK_LAYERS_MAX);
         return rc;
     }
-    lk_rc rc = LK_OK;
+    place inside = {at.depth + 1, at.in_list || list, at.file_minor};
+    lk_rc rc = is_map(field) ? check_map(field, at.file_minor, err) : LK_OK;
     for (int64_t child = 0; rc == LK_OK && child < field->n_children; child++) {
-        rc = check_field(field->children[child], depth + 1, in_list || list, err);
+        rc = check_field(field->children[child], inside, err);
     }
     return rc;
 }
@@ -95,8 +120,7 @@ lk_rc lk_file_writer_check_minor(uint32_t file_minor, lk_err *err)
 
 lk_rc lk_file_writer_supports(const struct ArrowSchema *field, uint32_t file_minor, lk_err *err)
 {
-    (void)file_minor;
-    return check_field(field, 0, false, err);
+    return check_field(field, (place){.file_minor = file_minor}, err);
 }
 
 /* -- open ------------------------------------------------------------------------------------------ */

@@ -321,6 +321,9 @@ static bool name_of(
         *name = name_list(field, type.id == LK_TYPE_LIST ? "list" : "large_list", arena);
         return true;
     }
+    if (type.id == LK_TYPE_MAP && (field->flags & ARROW_FLAG_MAP_KEYS_SORTED) != 0) {
+        return false; /* that the keys are sorted has no name: the reference refuses it too */
+    }
     if (type.id == LK_TYPE_STRUCT || type.id == LK_TYPE_MAP) {
         *name = type.id == LK_TYPE_STRUCT ? LK_LITERAL("struct") : LK_LITERAL("map");
         return true;

@@ -28,8 +28,8 @@ def is_list(kind):
     return pa.types.is_list(kind) or pa.types.is_large_list(kind)
 
 
-@pytest.mark.parametrize("version", VERSIONS)
-@pytest.mark.parametrize("name", COLUMNS | LISTS)
+@pytest.mark.parametrize("version,name", [(version, name) for version in VERSIONS for name in COLUMNS | LISTS] +
+                         [("2.2", name) for name in MAPS])
 def test_what_we_encode_pylance_decodes(name, version, tmp_path):
     uri, expected = tmp_path / "t.lance", table(name)
     create(uri, expected.schema, tmp_path, version)
@@ -40,6 +40,15 @@ def test_what_we_encode_pylance_decodes(name, version, tmp_path):
     rows = sorted({0, expected.num_rows // 3, expected.num_rows - 1})
     assert_same(dataset.take(rows), expected.take(rows))
     assert_same(scan(uri, tmp_path), expected)
+
+
+def test_maps_need_files_of_version_2_2_and_unsorted_keys(tmp_path):
+    kind = pa.map_(pa.utf8(), pa.int64())
+    with pytest.raises(ToolError, match="INVALID_SCHEMA.*file version 2.2"):
+        create(tmp_path / "old.lance", pa.schema([("m", pa.list_(kind))]), tmp_path, "2.1")
+    with pytest.raises(ToolError, match="INVALID_SCHEMA.*sorted"):
+        create(tmp_path / "sorted.lance", pa.schema([("m", pa.map_(pa.utf8(), pa.int64(), keys_sorted=True))]),
+               tmp_path, "2.2")
 
 
 def random_type(rng, depth):
