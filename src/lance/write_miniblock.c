@@ -203,13 +203,13 @@ static void put_chunk(block_writer *self, uint64_t start, uint64_t count, bool l
         size_t from = data->size;
         put_values(self, buffer, start, count, data);
         uint64_t size = data->size - from;
-        LK_ASSERT(size <= UINT16_MAX);
+        LK_ASSERT(size <= UINT16_MAX || width == 4);
         memcpy(data->data + at, &size, width);
         pad(data, begin, 8, (char)CHUNK_FILL);
     }
     size_t   units = (data->size - begin) / 8;
     unsigned log = last ? 0 : (unsigned)__builtin_ctzll(count);
-    LK_ASSERT(units <= 4096);
+    LK_ASSERT(units <= 4096 || width == 4);
     uint64_t word = (units - 1) << 4 | log;
     lk_buf_append(words, &word, width);
 }

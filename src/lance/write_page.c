@@ -7,6 +7,7 @@ enum {
     WIDE_BYTES = 256,          /* from here on a value is a page's row of its own: full-zip */
     HIDDEN_MAX = 32768,        /* entries without a value; levels of a chunk are counted in 16 bits */
     CHUNK_LEVEL_BYTES = 16384, /* of levels; with values and bitmaps below the 32 KiB a chunk can be */
+    CHUNK_VALUE_BYTES = 6144,  /* of one value: two of them, and the levels */
 };
 
 /* -- levels ---------------------------------------------------------------------------------------- */
@@ -105,6 +106,30 @@ static bool overfull(const lk_leaf *leaf, const lk_page_levels *map)
     return leaf->hidden > HIDDEN_MAX || (leaf->hidden + LK_CHUNK_VALUES_MAX) * bits / 8 > CHUNK_LEVEL_BYTES;
 }
 
+/* Whether releases of the reference up to 7 would lose the page as full-zip: there every null item, not just one
+ * inside the innermost list, was counted into the levels that own a value. */
+static bool misread_zipped(const lk_leaf *leaf, const lk_page_levels *map, const lk_page_layout *layout)
+{
+    unsigned items = 0, visible = lk_visible_level(layout);
+    for (size_t layer = 0; layer < layout->layer_count; layer++) {
+        items += layout->layers[layer] == LK_LAYER_NULLABLE_ITEM;
+    }
+    for (uint64_t index = 0; items > visible && index < leaf->defs.size / 2; index++) {
+        uint16_t level = map->of_mark[lk_entry_level(&leaf->defs, index)];
+        if (level > visible && level <= items) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* Whether two values, the fewest of a chunk, fit into one beside its levels. */
+static bool fits_chunk(const lk_leaf *leaf, const lk_page_layout *layout)
+{
+    uint64_t most = leaf->offset_bytes > 0 ? leaf->longest : leaf->row_bits / 8;
+    return layout->large_chunk || most <= CHUNK_VALUE_BYTES;
+}
+
 /* Lists without a value among them: levels alone. */
 static void encode_no_values(const lk_leaf *leaf, const lk_page_levels *map, lk_page_out *out)
 {
@@ -122,7 +147,8 @@ static void encode_lists(const lk_leaf *leaf, bool wide, lk_page_out *out)
     choose_list_layers(leaf, out, &map);
     if (leaf->rows == 0 || leaf->type.layout == LK_LAYOUT_NULL) {
         encode_no_values(leaf, &map, out);
-    } else if (wide || overfull(leaf, &map)) {
+    } else if (overfull(leaf, &map) ||
+               (wide && !(fits_chunk(leaf, &out->layout) && misread_zipped(leaf, &map, &out->layout)))) {
         lk_page_fullzip(leaf, &map, out);
     } else {
         lk_page_miniblock(leaf, &map, out);
