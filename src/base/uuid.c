@@ -1,6 +1,10 @@
 /* uuid.c - see uuid.h. */
 #include "base/uuid.h"
 
+#include "base/err.h"
+
+#include <openssl/evp.h>
+
 static int nibble(char c)
 {
     if (c >= '0' && c <= '9') {
@@ -24,6 +28,23 @@ lk_uuid lk_uuid_v7(lk_clock *clock, lk_random *random)
         uuid.bytes[i] = (uint8_t)(ms >> (40 - 8 * i));
     }
     uuid.bytes[6] = (uint8_t)(0x70 | (uuid.bytes[6] & 0x0F));
+    uuid.bytes[8] = (uint8_t)(0x80 | (uuid.bytes[8] & 0x3F));
+    return uuid;
+}
+
+lk_uuid lk_uuid_v5(lk_uuid name_space, lk_bytes name)
+{
+    enum { SHA1_SIZE = 20 };
+    lk_uuid     uuid;
+    uint8_t     digest[SHA1_SIZE];
+    EVP_MD_CTX *context = EVP_MD_CTX_new();
+    LK_ASSERT(context != NULL && EVP_DigestInit_ex(context, EVP_sha1(), NULL) == 1);
+    LK_ASSERT(EVP_DigestUpdate(context, name_space.bytes, sizeof name_space.bytes) == 1);
+    LK_ASSERT(EVP_DigestUpdate(context, name.data, name.size) == 1);
+    LK_ASSERT(EVP_DigestFinal_ex(context, digest, NULL) == 1);
+    EVP_MD_CTX_free(context);
+    memcpy(uuid.bytes, digest, sizeof uuid.bytes);
+    uuid.bytes[6] = (uint8_t)(0x50 | (uuid.bytes[6] & 0x0F));
     uuid.bytes[8] = (uint8_t)(0x80 | (uuid.bytes[8] & 0x3F));
     return uuid;
 }

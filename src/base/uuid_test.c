@@ -1,4 +1,4 @@
-/* uuid_test.c - RFC 9562's example of version 7, spellings, and uniqueness. */
+/* uuid_test.c - RFC 9562's examples of versions 5 and 7, spellings, and uniqueness. */
 #include "base/uuid.h"
 
 #include <setjmp.h>
@@ -49,10 +49,21 @@ static void a_new_id_holds_the_clock_and_the_variant(void **state)
     assert_memory_not_equal(first.bytes, second.bytes, 16);
 }
 
+/* RFC 9562, appendix A.4: www.example.com in the DNS name space. */
+static void the_published_v5_example_is_computed(void **state)
+{
+    lk_uuid dns;
+    char    text[LK_UUID_TEXT_SIZE + 1];
+    assert_true(lk_uuid_parse(LK_LITERAL("6ba7b810-9dad-11d1-80b4-00c04fd430c8"), &dns));
+    lk_uuid_format(lk_uuid_v5(dns, LK_LITERAL("www.example.com")), text);
+    assert_string_equal(text, "2ed6657d-e927-568b-95e1-2665a8aea6a2");
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(the_published_v7_example_is_understood),
+        cmocka_unit_test(the_published_v5_example_is_computed),
         cmocka_unit_test(only_the_hyphenated_form_is_read),
         cmocka_unit_test(a_new_id_holds_the_clock_and_the_variant),
     };
