@@ -1,0 +1,269 @@
+/*
+ * float_text.c - see float_text.h. Both ways are done in the x87's 64-bit mantissas first, which decides nearly every
+ * number; where the result lies too near the middle between two floats to be sure, the C library decides.
+ */
+#include "rollout/float_text.h"
+
+#include <float.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+_Static_assert(LDBL_MANT_DIG == 64, "the shortcuts below count on 64-bit mantissas");
+
+enum { EXACT_POWER_MAX = 27, DIGITS_MAX = 19, SHORTEST_MAX = 9 };
+
+/* Powers of ten that a 64-bit mantissa holds exactly. */
+static const long double powers[EXACT_POWER_MAX + 1] = {1e0L, 1e1L, 1e2L, 1e3L, 1e4L, 1e5L, 1e6L, 1e7L, 1e8L,
+    1e9L, 1e10L, 1e11L, 1e12L, 1e13L, 1e14L, 1e15L, 1e16L, 1e17L, 1e18L, 1e19L, 1e20L, 1e21L, 1e22L, 1e23L,
+    1e24L, 1e25L, 1e26L, 1e27L};
+
+/* -- reading --------------------------------------------------------------------------------------------------- */
+
+typedef struct decimal {
+    const char *next;     /* behind the number */
+    uint64_t    mantissa; /* the first DIGITS_MAX digits */
+    int64_t     exponent; /* of ten, that mantissa is to be multiplied by */
+    bool        negative;
+    bool        cut; /* digits other than zero did not fit */
+} decimal;
+
+static bool is_digit(const char *at, const char *end)
+{
+    return at < end && *at >= '0' && *at <= '9';
+}
+
+static void take_digit(decimal *d, char digit, int *count)
+{
+    if (*count < DIGITS_MAX) {
+        d->mantissa = d->mantissa * 10 + (uint64_t)(digit - '0');
+        *count += d->mantissa != 0;
+    } else {
+        d->cut = d->cut || digit != '0';
+        d->exponent++;
+    }
+}
+
+static bool take_exponent(decimal *d, const char *at, const char *end)
+{
+    bool    negative = at < end && *at == '-';
+    int64_t value = 0;
+    at += at < end && (*at == '-' || *at == '+');
+    if (!is_digit(at, end)) {
+        return false;
+    }
+    for (; is_digit(at, end); at++) {
+        value = value < 100000 ? value * 10 + (*at - '0') : value;
+    }
+    d->exponent += negative ? -value : value;
+    d->next = at;
+    return true;
+}
+
+static bool take_decimal(const char *at, const char *end, decimal *d)
+{
+    int count = 0;
+    d->negative = at < end && *at == '-';
+    at += d->negative;
+    if (!is_digit(at, end) || (*at == '0' && is_digit(at + 1, end))) {
+        return false;
+    }
+    for (; is_digit(at, end); at++) {
+        take_digit(d, *at, &count);
+    }
+    if (at < end && *at == '.') {
+        at++;
+        if (!is_digit(at, end)) {
+            return false;
+        }
+        for (; is_digit(at, end); at++) {
+            d->exponent--;
+            take_digit(d, *at, &count);
+        }
+    }
+    d->next = at;
+    return at == end || (*at != 'e' && *at != 'E') || take_exponent(d, at + 1, end);
+}
+
+/* The decimal as a float when that is certain. */
+static bool nearest(const decimal *d, float *value)
+{
+    if (d->mantissa == 0) {
+        *value = 0;
+        return true;
+    }
+    if (d->exponent < -EXACT_POWER_MAX || d->exponent > EXACT_POWER_MAX) {
+        return false;
+    }
+    long double exact = (long double)d->mantissa;
+    long double scaled = d->exponent < 0 ? exact / powers[-d->exponent] : exact * powers[d->exponent];
+    if (scaled < (long double)FLT_MIN || scaled > (long double)FLT_MAX) {
+        return false; /* subnormal floats have fewer bits; the largest is the library's to judge */
+    }
+    int         exponent;
+    long double fraction = frexpl(scaled, &exponent); /* in [0.5, 1) */
+    uint64_t    bits = (uint64_t)ldexpl(fraction, 64);
+    /* A float has the upper 24 of these 64 bits. The cut digits and the division are off by less than 8 units. */
+    uint64_t below = bits & ((UINT64_C(1) << 40) - 1), middle = UINT64_C(1) << 39;
+    if (below > middle - 8 && below < middle + 8) {
+        return false;
+    }
+    *value = (float)scaled;
+    return true;
+}
+
+bool lk_float_read(const char *text, const char *end, float *value, const char **next)
+{
+    decimal d = {0};
+    if (!take_decimal(text, end, &d)) {
+        return false;
+    }
+    *next = d.next;
+    if (nearest(&d, value)) {
+        *value = d.negative ? -*value : *value;
+        return true;
+    }
+    lk_buf copy = {0}; /* NUL-terminated, and as long as its author liked */
+    lk_buf_append(&copy, text, (size_t)(d.next - text));
+    *value = strtof(copy.data, NULL);
+    lk_buf_deinit(&copy);
+    return isfinite(*value) != 0;
+}
+
+/* -- writing --------------------------------------------------------------------------------------------------- */
+
+typedef struct shortest {
+    uint32_t digits; /* at most SHORTEST_MAX of them */
+    int      count;
+    int      point; /* the value is 0.DIGITS times ten to this */
+} shortest;
+
+static long double power_of_ten(int exponent)
+{
+    if (exponent < 0) {
+        return 1 / power_of_ten(-exponent);
+    }
+    return exponent <= EXACT_POWER_MAX ? powers[exponent]
+                                       : powers[EXACT_POWER_MAX] * power_of_ten(exponent - EXACT_POWER_MAX);
+}
+
+static void set_digits(shortest *out, uint32_t digits, int point)
+{
+    while (digits % 10 == 0) {
+        digits /= 10;
+    }
+    out->digits = digits;
+    out->point = point;
+    out->count = 0;
+    for (; digits > 0; digits /= 10) {
+        out->count++;
+    }
+}
+
+static void by_trying(float value, shortest *out)
+{
+    char text[LK_FLOAT_TEXT_MAX];
+    int  precision = 0;
+    do {
+        snprintf(text, sizeof text, "%.*e", precision, (double)value);
+    } while (precision++ < SHORTEST_MAX && strtof(text, NULL) != value);
+    uint32_t digits = (uint32_t)(text[0] - '0');
+    char    *at = text + 1;
+    for (at += *at == '.'; *at != 'e'; at++) {
+        digits = digits * 10 + (uint32_t)(*at - '0');
+    }
+    set_digits(out, digits, (int)strtol(at + 1, NULL, 10) + 1);
+}
+
+/* The fewest digits between the middles to the neighbours; false when one is too near a middle. value > 0. */
+static bool by_scaling(float value, shortest *out)
+{
+    static const uint32_t steps[] = {100000000, 10000000, 1000000, 100000, 10000, 1000, 100, 10, 1};
+    const long double     unsure = 1e-6L;
+    if (value < FLT_MIN || value > FLT_MAX / 2) {
+        return false;
+    }
+    int         magnitude = (int)floorf(log10f(value));
+    long double scale = power_of_ten(SHORTEST_MAX - 1 - magnitude);
+    long double scaled = value * scale;
+    if (scaled >= 1e9L || scaled < 1e8L) { /* log10f was just off */
+        magnitude += scaled < 1e8L ? -1 : 1;
+        scale = power_of_ten(SHORTEST_MAX - 1 - magnitude);
+        scaled = value * scale;
+    }
+    long double down = ((long double)value - nextafterf(value, 0)) / 2 * scale;
+    long double up = ((long double)nextafterf(value, FLT_MAX) - value) / 2 * scale;
+    for (size_t i = 0; i < sizeof steps / sizeof steps[0]; i++) {
+        long double candidate = floorl(scaled / steps[i] + 0.5L) * steps[i];
+        long double off = candidate - scaled, room = off < 0 ? down : up;
+        long double distance = off < 0 ? -off : off;
+        if (distance > room - unsure && distance < room + unsure) {
+            return false;
+        }
+        if (distance < room) {
+            bool carried = candidate >= 1e9L;
+            set_digits(out, (uint32_t)(carried ? candidate / 10 : candidate), magnitude + 1 + carried);
+            return true;
+        }
+    }
+    return false;
+}
+
+static size_t put_zeros(char *out, int count)
+{
+    memset(out, '0', (size_t)count);
+    return (size_t)count;
+}
+
+static size_t put_number(char *out, const shortest *s)
+{
+    char   digits[SHORTEST_MAX + 1];
+    size_t size = 0;
+    for (uint32_t rest = s->digits, at = (uint32_t)s->count; at > 0; rest /= 10) {
+        digits[--at] = (char)('0' + rest % 10);
+    }
+    size_t count = (size_t)s->count;
+    if (s->point > 16 || s->point < -4) {
+        out[size++] = digits[0];
+        if (count > 1) {
+            out[size++] = '.';
+            memcpy(out + size, digits + 1, count - 1);
+            size += count - 1;
+        }
+        return size + (size_t)snprintf(out + size, 5, "e%d", s->point - 1);
+    }
+    if (s->point <= 0) {
+        out[size++] = '0';
+        out[size++] = '.';
+        size += put_zeros(out + size, -s->point);
+        memcpy(out + size, digits, count);
+        return size + count;
+    }
+    size_t whole = (size_t)s->point < count ? (size_t)s->point : count;
+    memcpy(out, digits, whole);
+    size = whole + put_zeros(out + whole, s->point - (int)whole);
+    out[size++] = '.';
+    if (whole == count) {
+        out[size++] = '0';
+    }
+    memcpy(out + size, digits + whole, count - whole);
+    return size + count - whole;
+}
+
+size_t lk_float_write(float value, char out[LK_FLOAT_TEXT_MAX])
+{
+    size_t   size = 0;
+    shortest s;
+    if (signbit(value) != 0) {
+        out[size++] = '-';
+        value = -value;
+    }
+    if (value == 0) {
+        memcpy(out + size, "0.0", 3);
+        return size + 3;
+    }
+    if (!by_scaling(value, &s)) {
+        by_trying(value, &s);
+    }
+    return size + put_number(out + size, &s);
+}
