@@ -6,6 +6,7 @@
 #include "lance/change.h"
 #include "lance/dataset_priv.h"
 #include "lance/fragment_write.h"
+#include "lance/row_lineage.h"
 #include "lance/versions.h"
 
 #include <inttypes.h>
@@ -76,31 +77,35 @@ static lk_rc check_schema(const lk_manifest *base, const lk_manifest *tip, lk_er
     return LK_OK;
 }
 
-static lk_rc number_fragments(append *a, const lk_manifest *tip, lk_pb_new_version *version, lk_err *err)
+static lk_rc number_fragments(
+    append *a, const lk_manifest *tip, lk_arena *arena, lk_pb_new_version *version, lk_err *err)
 {
     uint64_t next = tip->has_fragment_id_max ? (uint64_t)tip->fragment_id_max + 1 : 0;
     lk_rc    rc = lk_fragment_writer_number(&a->writer, next, err);
     if (rc != LK_OK) {
         return rc;
     }
-    version->fragments = lk_fragment_writer_fragments(&a->writer, &version->fragment_count);
+    lk_fragment *fragments = lk_fragment_writer_fragments(&a->writer, &version->fragment_count);
+    version->fragments = fragments;
+    for (size_t i = 0; rc == LK_OK && i < version->fragment_count; i++) {
+        rc = lk_row_lineage_finish(NULL, tip, version, arena, &fragments[i], err);
+    }
     next += version->fragment_count;
     version->has_fragment_id_max = next > 0;
     version->fragment_id_max = (uint32_t)(next - (next > 0));
-    return LK_OK;
+    return rc;
 }
 
 static lk_rc plan_append(
     lk_change *change, const lk_manifest *tip, lk_arena *arena, lk_change_plan *plan, lk_err *err)
 {
     append *a = (append *)change;
-    (void)arena;
-    lk_rc rc = lk_change_check_files(tip, err);
+    lk_rc   rc = lk_change_check_files(tip, err);
     if (rc == LK_OK) {
         rc = check_schema(change->base, tip, err);
     }
     if (rc == LK_OK) {
-        rc = number_fragments(a, tip, &plan->version, err);
+        rc = number_fragments(a, tip, arena, &plan->version, err);
     }
     plan->operation = lk_buf_view(&a->message);
     return rc;
@@ -175,7 +180,10 @@ static lk_rc plan_creation(
 {
     (void)tip;
     (void)err;
-    lk_buf message = {0};
+    lk_buf   message = {0};
+    bool     stable = change->options != NULL && change->options->stable_row_ids;
+    uint64_t flags = stable ? (uint64_t)LK_FLAG_STABLE_ROW_IDS : 0;
+    plan->version.reader_flags = plan->version.writer_flags = flags;
     plan->schema = ((creation *)change)->schema;
     lk_pb_overwrite_encode(NULL, 0, plan->schema, &message);
     plan->operation = lk_arena_copy(arena, lk_buf_view(&message));

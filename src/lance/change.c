@@ -5,6 +5,7 @@
 
 #include "base/limits.h"
 #include "base/uuid.h"
+#include "lance/features.h"
 #include "lance/file_write.h"
 #include "lance/index.h"
 #include "lance/rebase.h"
@@ -204,17 +205,46 @@ static lk_rc start_plan(
 
 /* -- committing ---------------------------------------------------------------------------------------- */
 
-/* The object is read before it is published: what we could not read is not committed. */
-static lk_rc commit_object(lk_change *change, lk_bytes key, uint64_t version, const lk_buf *object,
-    lk_manifest **committed, lk_err *err)
+/* The object is read before it is published: what we could not read is not committed. What it says of itself then
+ * decides its flags and the highest field id; when those are others than the tip's it is made once more. */
+static lk_rc build_and_read(const lk_change *change, lk_bytes key, lk_change_plan *plan, lk_buf *object,
+    lk_manifest **out, lk_err *err)
 {
-    bool         won = false;
-    lk_manifest *manifest = NULL;
-    lk_rc        rc = lk_manifest_parse(lk_buf_view(object), key, &manifest, err);
+    lk_pb_new_version *version = &plan->version;
+    lk_rc              rc = build_object(change, plan, object, err);
     if (rc == LK_OK) {
-        rc = change->committer->commit(
-            change->committer, change->env->store, version, key, lk_buf_view(object), &won, err);
+        rc = lk_manifest_parse(lk_buf_view(object), key, out, err);
     }
+    if (rc != LK_OK) {
+        return rc;
+    }
+    lk_flags flags = lk_manifest_flags(*out);
+    int32_t  field_id_max = (*out)->has_field_id_max ? lk_manifest_field_id_max(*out) : 0;
+    if (flags.reader == version->reader_flags && flags.writer == version->writer_flags &&
+        (!(*out)->has_field_id_max || field_id_max == (*out)->field_id_max)) {
+        return lk_manifest_check_row_ids(*out, err);
+    }
+    version->reader_flags = flags.reader;
+    version->writer_flags = flags.writer;
+    version->sets_field_id_max = (*out)->has_field_id_max;
+    version->field_id_max = field_id_max;
+    lk_manifest_close(*out);
+    *out = NULL;
+    lk_buf_clear(object);
+    rc = build_object(change, plan, object, err);
+    if (rc == LK_OK) {
+        rc = lk_manifest_parse(lk_buf_view(object), key, out, err);
+    }
+    return rc == LK_OK ? lk_manifest_check_row_ids(*out, err) : rc;
+}
+
+/* Takes the manifest, whose object this is. */
+static lk_rc commit_object(
+    lk_change *change, lk_manifest *manifest, const lk_buf *object, lk_manifest **committed, lk_err *err)
+{
+    bool  won = false;
+    lk_rc rc = change->committer->commit(change->committer, change->env->store, manifest->version,
+        manifest->key, lk_buf_view(object), &won, err);
     if (rc != LK_OK || !won) {
         lk_manifest_close(manifest);
         return rc;
@@ -265,6 +295,7 @@ static lk_rc try_next(lk_change *change, const lk_manifest *tip, lk_manifest **c
     lk_arena           arena = {0};
     lk_buf             object = {0};
     lk_change_plan     plan;
+    lk_manifest       *manifest = NULL;
     lk_manifest_naming naming = tip == NULL ? LK_MANIFEST_V2 : lk_manifest_key_naming(tip->key);
     *committed = NULL;
     lk_rc rc = make_plan(change, tip, &arena, &plan, err);
@@ -272,11 +303,13 @@ static lk_rc try_next(lk_change *change, const lk_manifest *tip, lk_manifest **c
         rc = write_transaction(change, tip, plan.operation, err);
     }
     if (rc == LK_OK) {
-        rc = build_object(change, &plan, &object, err);
+        lk_bytes key = lk_manifest_key(plan.version.version, naming, &arena);
+        rc = build_and_read(change, key, &plan, &object, &manifest, err);
     }
     if (rc == LK_OK) {
-        lk_bytes key = lk_manifest_key(plan.version.version, naming, &arena);
-        rc = commit_object(change, key, plan.version.version, &object, committed, err);
+        rc = commit_object(change, manifest, &object, committed, err);
+    } else {
+        lk_manifest_close(manifest);
     }
     lk_buf_deinit(&object);
     lk_arena_close(&arena);

@@ -8,6 +8,7 @@
 #include "lance/alter.h"
 #include "lance/change.h"
 #include "lance/dataset_priv.h"
+#include "lance/features.h"
 #include "lance/wire.h"
 
 #include <inttypes.h>
@@ -421,26 +422,6 @@ static lk_rc plan_rename(
 
 /* -- add ---------------------------------------------------------------------------------------------------- */
 
-/* A field id that no column and no data file has. */
-static int32_t free_id(const lk_manifest *manifest)
-{
-    int32_t highest = -1;
-    for (size_t i = 0; i < manifest->schema->field_count; i++) {
-        int32_t id = manifest->schema->fields[i].id;
-        highest = id > highest ? id : highest;
-    }
-    for (size_t i = 0; i < manifest->fragment_count; i++) {
-        const lk_fragment *fragment = &manifest->fragments[i];
-        for (size_t f = 0; f < fragment->file_count; f++) {
-            for (size_t n = 0; n < fragment->files[f].field_count; n++) {
-                int32_t id = fragment->files[f].fields[n];
-                highest = id > highest ? id : highest;
-            }
-        }
-    }
-    return highest + 1;
-}
-
 static lk_rc encode_added(const struct ArrowSchema *columns, int32_t first_id, lk_arena *arena,
     const lk_bytes **out, size_t *count, lk_err *err)
 {
@@ -467,10 +448,6 @@ static lk_rc encode_added(const struct ArrowSchema *columns, int32_t first_id, l
 /* Whether these columns may be added to this version. */
 static lk_rc check_added(const struct ArrowSchema *columns, const lk_manifest *tip, lk_err *err)
 {
-    if ((tip->writer_flags & LK_FLAG_FIELD_IDS_NOT_REUSED) != 0) {
-        return lk_refuse(err, LK_E_UNSUPPORTED_FORMAT,
-            "this build cannot add a column to a table that never reuses field ids");
-    }
     for (int64_t i = 0; i < columns->n_children; i++) {
         const struct ArrowSchema *column = columns->children[i];
         lk_rc                     rc = check_name(tip->schema, LK_FIELD_NONE, lk_bytes_of(column->name), err);
@@ -498,7 +475,7 @@ static lk_rc plan_add(
         rc = list_fields(tip, arena, &list, err);
     }
     if (rc == LK_OK) {
-        rc = encode_added(c->added, free_id(tip), arena, &added, &added_count, err);
+        rc = encode_added(c->added, lk_manifest_field_id_max(tip) + 1, arena, &added, &added_count, err);
     }
     if (rc != LK_OK) {
         return rc;

@@ -140,6 +140,7 @@ typedef struct lk_write_options {
     size_t                    property_count;
     size_t                    max_rows_per_file; /* 0: 1,048,576 */
     lk_file_version           file_version;      /* of a new table; one that exists keeps its own */
+    bool stable_row_ids; /* of a new table: rows keep their ids when they move (lance/row_ids.h) */
 } lk_write_options;
 
 /* Creates an empty dataset with this schema as version 1. LK_E_INVALID_SCHEMA names the type that Lance

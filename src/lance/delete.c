@@ -252,7 +252,6 @@ typedef struct outcome {
     lk_buf    updated; /* the transaction's list */
     lk_bytes *raw;
     size_t    count;
-    bool      any_deletion;
 } outcome;
 
 enum { UPDATED_FRAGMENTS = 1, DELETED_FRAGMENT_IDS = 2, PREDICATE = 3 }; /* of Delete */
@@ -263,7 +262,6 @@ static lk_rc plan_fragment(
     touched *t = find_touched(d, now->id);
     if (t == NULL) {
         out->raw[out->count++] = now->raw;
-        out->any_deletion |= now->deletion.kind != LK_DELETION_NONE;
         return LK_OK;
     }
     lk_rc rc = make_file(d, t, now, err);
@@ -281,7 +279,6 @@ static lk_rc plan_fragment(
         lk_bytes raw = lk_arena_copy(arena, lk_buf_view(&message));
         lk_wire_put_bytes(&out->updated, UPDATED_FRAGMENTS, raw);
         out->raw[out->count++] = raw;
-        out->any_deletion = true;
     }
     lk_buf_deinit(&message);
     return rc;
@@ -320,7 +317,6 @@ static lk_rc plan_delete(
     outcome            out = {0};
     lk_rc              rc = plan_fragments(d, tip, arena, &out, err);
     if (rc == LK_OK) {
-        uint64_t flag = out.any_deletion ? LK_FLAG_DELETION_FILES : 0;
         lk_buf_append_bytes(&out.updated, lk_buf_view(&out.removed));
         if (d->text.size > 0) {
             lk_wire_put_bytes(&out.updated, PREDICATE, d->text);
@@ -329,8 +325,6 @@ static lk_rc plan_delete(
         version->replaces_fragments = true;
         version->raw_fragments = out.raw;
         version->raw_fragment_count = out.count;
-        version->reader_flags = (tip->reader_flags & ~(uint64_t)LK_FLAG_DELETION_FILES) | flag;
-        version->writer_flags = (tip->writer_flags & ~(uint64_t)LK_FLAG_DELETION_FILES) | flag;
     }
     lk_buf_deinit(&out.removed);
     lk_buf_deinit(&out.updated);

@@ -5,7 +5,7 @@
 #include "lance/manifest.h"
 
 #include "base/limits.h"
-#include "lance/pb_table.h"
+#include "lance/features.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -19,110 +19,6 @@ enum {
 };
 
 static const char magic[4] = {'L', 'A', 'N', 'C'};
-
-/* -- features ---------------------------------------------------------------------------------------- */
-
-/* Bits of the feature flags by number; what is not here is unknown. */
-static const struct feature {
-    const char *name;
-    bool        read, commit; /* whether we can */
-} features_by_bit[] = {
-    {"deletion files", true, true},
-    {"stable row ids", true, false},
-    {"old v2 files", true, true},
-    {"table configuration", true, true},
-    {"base paths", true, true},
-    {"no transaction files", true, true},
-    {"data overlay files", false, false},
-    {"covering index columns", false, false},
-    {"mixed file versions", true, true},
-    {"fragment reuse index with stable row ids", false, false},
-    {"tagged fragment reuse index", false, false},
-    {"row lineage columns", false, false},
-    {"fragment tree", false, false},
-    {"independent covering fields", false, false},
-    {"managed blobs", false, false},
-    {"field ids that are not reused", true, true},
-    {"zone write seeds", false, false},
-    {"object metadata", true, false},
-};
-
-enum { FEATURE_COUNT = sizeof features_by_bit / sizeof features_by_bit[0] };
-
-static lk_rc refuse_feature(const char *name, const char *doing, lk_err *err)
-{
-    lk_rc rc = lk_fail(err, LK_E_UNSUPPORTED_FORMAT, "%s a table with %s", doing, name);
-    lk_detail(err, "this build cannot %s a table with %s", doing, name);
-    return rc;
-}
-
-static lk_rc check_flags(uint64_t flags, bool commit, lk_err *err)
-{
-    for (unsigned bit = 0; bit < 64; bit++) {
-        if ((flags >> bit & 1) == 0) {
-            continue;
-        }
-        const char *doing = commit ? "change" : "read";
-        if (bit >= FEATURE_COUNT) {
-            char name[32];
-            (void)snprintf(name, sizeof name, "unknown feature %u", bit);
-            return refuse_feature(name, doing, err);
-        }
-        const struct feature *feature = &features_by_bit[bit];
-        if (!(commit ? feature->commit : feature->read)) {
-            return refuse_feature(feature->name, doing, err);
-        }
-    }
-    return LK_OK;
-}
-
-static lk_rc check_format(lk_manifest *manifest, const lk_pb_features *features, lk_err *err)
-{
-    static const char *const versions[] = {"2.0", "2.1", "2.2"};
-    if (features->file_format.size == 0 && (manifest->reader_flags & LK_FLAG_OLD_V2) != 0) {
-        manifest->file_minor = 0; /* from before the format was named */
-        return LK_OK;
-    }
-    if (!lk_bytes_equal(features->file_format, LK_LITERAL("lance"))) {
-        return refuse_feature("data files other than Lance 2", "read", err);
-    }
-    for (uint32_t minor = 0; minor < 3; minor++) {
-        if (lk_bytes_equal(features->format_version, lk_bytes_of(versions[minor]))) {
-            manifest->file_minor = minor;
-            return LK_OK;
-        }
-    }
-    char name[64];
-    (void)snprintf(name, sizeof name, "file version %.20s",
-        features->format_version.size == 0 ? "unknown" : features->format_version.data);
-    return refuse_feature(name, "read", err);
-}
-
-static lk_rc check_features(lk_manifest *manifest, const lk_pb_features *features, lk_err *err)
-{
-    lk_rc rc = check_flags(manifest->reader_flags, false, err);
-    if (rc != LK_OK) {
-        return rc;
-    }
-    if (features->fragment_tree) {
-        return refuse_feature("a fragment tree", "read", err);
-    }
-    if (features->overlays) {
-        return refuse_feature("data overlay files", "read", err);
-    }
-    if (features->external_row_ids) {
-        return refuse_feature("row ids outside of the manifest", "read", err);
-    }
-    if (features->lineage_columns) {
-        return refuse_feature("row lineage columns", "read", err);
-    }
-    return check_format(manifest, features, err);
-}
-
-lk_rc lk_manifest_check_writable(const lk_manifest *manifest, lk_err *err)
-{
-    return check_flags(manifest->writer_flags | manifest->reader_flags, true, err);
-}
 
 /* -- fragments --------------------------------------------------------------------------------------- */
 
@@ -148,7 +44,7 @@ static lk_rc check_file(const lk_data_file *file, lk_err *err)
     if (file->major != 2 || file->minor > 2) {
         char name[48];
         (void)snprintf(name, sizeof name, "data files of version %u.%u", file->major, file->minor);
-        return refuse_feature(name, "read", err);
+        return lk_refuse_feature(name, "read", err);
     }
     if (!path_is_safe(file->path)) {
         return lk_fail(err, LK_E_CORRUPT_FILE, "data file path '%.*s'", LK_FMT(file->path));
@@ -168,7 +64,7 @@ static lk_rc check_fragment(const lk_fragment *fragment, lk_err *err)
             err, LK_E_CORRUPT_FILE, "id or row count %" PRIu64 " above 32 bits", fragment->physical_rows);
     }
     if (fragment->physical_rows == 0) {
-        return refuse_feature("a fragment that does not say its row count", "read", err);
+        return lk_refuse_feature("a fragment that does not say its row count", "read", err);
     }
     if (fragment->deletion.count > fragment->physical_rows) {
         return lk_fail(err, LK_E_CORRUPT_FILE, "%" PRIu64 " of %" PRIu64 " rows deleted",
@@ -310,7 +206,7 @@ static lk_rc open_image(image *view, lk_bytes key, lk_manifest **out, lk_err *er
         rc = lk_pb_manifest_decode(manifest, &features, err);
     }
     if (rc == LK_OK) {
-        rc = check_features(manifest, &features, err);
+        rc = lk_manifest_check_features(manifest, &features, err);
     }
     if (rc == LK_OK) {
         rc = check_fragments(manifest, err);

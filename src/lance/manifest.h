@@ -76,6 +76,8 @@ struct lk_manifest {
     uint32_t                file_minor; /* data_format.version "2.<file_minor>": what new files must be */
     bool                    has_fragment_id_max;
     uint32_t                fragment_id_max; /* highest ever given out */
+    bool                    has_field_id_max; /* field ids are never reused: LK_FLAG_FIELD_IDS_NOT_REUSED */
+    int32_t                 field_id_max;     /* highest ever given out */
     uint64_t                next_row_id;
     lk_bytes                writer_library, writer_version; /* "" when absent */
     lk_bytes                transaction_file;               /* name below _transactions/; "" when absent */

@@ -234,6 +234,8 @@ static void decode_plain(lk_manifest *out, const Lk__Pb__Manifest *pb, lk_pb_fea
     out->writer_flags = pb->writer_feature_flags;
     out->has_fragment_id_max = pb->has_max_fragment_id != 0;
     out->fragment_id_max = pb->max_fragment_id;
+    out->has_field_id_max = pb->has_max_allocated_field_id != 0;
+    out->field_id_max = pb->max_allocated_field_id;
     out->next_row_id = pb->next_row_id;
     out->transaction_file = copy_bytes(arena, pb->transaction_file);
     out->branch = copy_bytes(arena, pb->branch);

@@ -43,6 +43,8 @@ typedef struct lk_pb_new_version { /* what a commit sets; everything else comes 
     bool               replaces_fields;
     const lk_bytes    *raw_fields; /* Field messages */
     size_t             raw_field_count;
+    bool               sets_field_id_max; /* of tables that never reuse field ids */
+    int32_t            field_id_max;
     bool               sets_next_row_id;
     uint64_t           next_row_id;
     lk_bytes           transaction_file; /* "" = none */

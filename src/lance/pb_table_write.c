@@ -156,6 +156,8 @@ static void encode_version(lk_arena *arena, const lk_pb_new_version *version, Lk
     lk__pb__manifest__init(pb);
     pb->n_fragments = version->fragment_count;
     pb->fragments = encode_fragments(arena, version->fragments, version->fragment_count);
+    pb->has_max_allocated_field_id = version->sets_field_id_max;
+    pb->max_allocated_field_id = version->field_id_max;
     pb->has_next_row_id = version->sets_next_row_id;
     pb->next_row_id = version->next_row_id;
     pb->has_version = 1;
@@ -222,7 +224,8 @@ enum { /* fields of Manifest */
     WRITER_VERSION = 13,
     NEXT_ROW_ID = 14,
     TRANSACTION_SECTION_OLD = 21,
-    TRANSACTION_SECTION = 23
+    TRANSACTION_SECTION = 23,
+    MAX_ALLOCATED_FIELD_ID = 24
 };
 
 /* What encode_version sets and what belongs to one version only (auxiliary data, its tag). */
@@ -256,6 +259,8 @@ static bool is_replaced(const lk_pb_new_version *version, uint32_t number)
         return version->replaces_fragments;
     case NEXT_ROW_ID:
         return version->sets_next_row_id;
+    case MAX_ALLOCATED_FIELD_ID:
+        return version->sets_field_id_max;
     default:
         return is_set_by_commit(number);
     }

@@ -13,7 +13,7 @@ typedef struct restoration {
     lk_manifest *old;
 } restoration;
 
-enum { STICKY_FLAGS = LK_FLAG_MIXED_FILE_VERSIONS };
+enum { STICKY_FLAGS = LK_FLAG_MIXED_FILE_VERSIONS | LK_FLAG_FIELD_IDS_NOT_REUSED };
 
 static lk_bytes operation(uint64_t version, lk_arena *arena)
 {
@@ -25,11 +25,32 @@ static lk_bytes operation(uint64_t version, lk_arena *arena)
     return out;
 }
 
+/* What a table learned to keep, it must not forget: an old version may come from before. */
+static lk_rc check_kept(const lk_manifest *tip, const lk_manifest *old, lk_err *err)
+{
+    if (tip->has_field_id_max && !old->has_field_id_max) {
+        return lk_refuse(err, LK_E_INVALID_REQUEST,
+            "version %" PRIu64 " is from before field ids were never reused: it cannot be restored",
+            old->version);
+    }
+    if ((tip->reader_flags & LK_FLAG_STABLE_ROW_IDS) != 0 &&
+        (old->reader_flags & LK_FLAG_STABLE_ROW_IDS) == 0) {
+        return lk_refuse(err, LK_E_INVALID_REQUEST,
+            "version %" PRIu64 " is from before the table had stable row ids: it cannot be restored",
+            old->version);
+    }
+    return LK_OK;
+}
+
 static lk_rc plan_restoration(
     lk_change *change, const lk_manifest *tip, lk_arena *arena, lk_change_plan *plan, lk_err *err)
 {
     const lk_manifest *old = ((restoration *)change)->old;
     lk_pb_new_version *version = &plan->version;
+    lk_rc              rc = check_kept(tip, old, err);
+    if (rc != LK_OK) {
+        return rc;
+    }
     plan->operation = operation(old->version, arena);
     plan->body = old->body;
     version->reader_flags = old->reader_flags | (tip->reader_flags & STICKY_FLAGS);
@@ -40,24 +61,18 @@ static lk_rc plan_restoration(
         tip->fragment_id_max > old->fragment_id_max ? tip->fragment_id_max : old->fragment_id_max;
     version->next_row_id = tip->next_row_id > old->next_row_id ? tip->next_row_id : old->next_row_id;
     version->sets_next_row_id = version->next_row_id > 0;
+    version->sets_field_id_max = tip->has_field_id_max;
+    version->field_id_max = tip->field_id_max > old->field_id_max ? tip->field_id_max : old->field_id_max;
     return lk_manifest_index_section(
         change->env->store, old, arena, &plan->index_section, &plan->has_index_section, err);
 }
 
 static const lk_change_ops restore_ops = {LK_OPERATION_RESTORE, NULL, plan_restoration};
 
-/* A table that never reuses field ids counts them in a field that an old version would set back. */
 static lk_rc check_restore(const lk_manifest *base, const lk_manifest *old, lk_err *err)
 {
     lk_rc rc = lk_manifest_check_writable(base, err);
-    if (rc == LK_OK) {
-        rc = lk_manifest_check_writable(old, err);
-    }
-    if (rc == LK_OK && (base->writer_flags & LK_FLAG_FIELD_IDS_NOT_REUSED) != 0) {
-        rc = lk_refuse(err, LK_E_UNSUPPORTED_FORMAT,
-            "this build cannot restore a version of a table that never reuses field ids");
-    }
-    return rc;
+    return rc == LK_OK ? lk_manifest_check_writable(old, err) : rc;
 }
 
 lk_rc lk_dataset_restore(lk_dataset *base, lk_committer *committer, uint64_t version,

@@ -30,7 +30,7 @@ typedef struct tool_options {
     uint64_t           version, rows_per_file, times;
     lk_file_version    file_version;
     lk_commit_property property;
-    bool               has_property;
+    bool               has_property, stable_row_ids;
     unsigned           meta;
 } tool_options;
 
@@ -46,6 +46,10 @@ static bool parse_options(int count, char **arguments, tool_options *out)
     *out = (tool_options){.times = 1};
     for (int i = 0; i < count; i++) {
         const char *value = i + 1 < count ? arguments[i + 1] : "";
+        if (strcmp(arguments[i], "--stable-row-ids") == 0) {
+            out->stable_row_ids = true;
+            continue;
+        }
         if (strcmp(arguments[i], "--row-id") == 0) {
             out->meta |= LK_META_ROW_ID;
             continue;
@@ -83,10 +87,11 @@ static lk_rc open_input(const char *path, lk_batches **out, lk_err *err)
 
 static lk_rc create(const lk_lance_env *env, const char *input, const tool_options *options, lk_err *err)
 {
-    lk_write_options write = {.file_version = options->file_version};
-    lk_batches      *rows = NULL;
-    lk_dataset      *made = NULL;
-    lk_rc            rc = open_input(input, &rows, err);
+    lk_write_options write = {
+        .file_version = options->file_version, .stable_row_ids = options->stable_row_ids};
+    lk_batches *rows = NULL;
+    lk_dataset *made = NULL;
+    lk_rc       rc = open_input(input, &rows, err);
     if (rc == LK_OK) {
         rc = lk_dataset_create(env, lk_direct_committer(), &rows->schema, &write, &made, err);
     }
