@@ -24,6 +24,10 @@ LK_MUST_CHECK lk_rc lk_decompressed_size(lk_scheme scheme, lk_bytes block, size_
 LK_MUST_CHECK lk_rc lk_decompress(
     lk_zstd *zstd, lk_scheme scheme, lk_bytes block, uint8_t *out, size_t size, lk_err *err);
 
+/* Appends a block of these bytes (at most LK_COMPRESS_BYTES_MAX). level: of zstd, 0: its default. */
+enum { LK_COMPRESS_BYTES_MAX = 0x7e000000 };
+void lk_compress(lk_scheme scheme, int level, lk_bytes bytes, lk_buf *out);
+
 enum { LK_FSST_CODES = 256, LK_FSST_ESCAPE = 255, LK_FSST_SYMBOL_BYTES = 8 };
 
 typedef struct lk_fsst {

@@ -5,6 +5,7 @@
 
 #include "lance/pb_file.h"
 #include "lance/stats.h"
+#include "lance/v20_write.h"
 #include "lance/write_lists.h"
 #include "lance/write_page.h"
 
@@ -32,6 +33,7 @@ struct lk_file_writer {
     const lk_lance_schema *schema;
     lk_budget             *budget;
     uint32_t               minor; /* the file is 2.<minor> */
+    lk_v20_writer         *v20;   /* of a 2.0 file: has its columns, and their statistics */
     lk_arena               arena; /* page metadata */
     lk_page_out            page;  /* reused */
     lk_stats_writer       *stats;
@@ -110,7 +112,7 @@ static lk_rc check_field(const struct ArrowSchema *field, place at, lk_err *err)
 
 lk_rc lk_file_writer_check_minor(uint32_t file_minor, lk_err *err)
 {
-    if (file_minor == 1 || file_minor == 2) {
+    if (file_minor <= 2) {
         return LK_OK;
     }
     lk_rc rc = lk_fail(err, LK_E_UNSUPPORTED_FORMAT, "files of version 2.%u", file_minor);
@@ -120,12 +122,19 @@ lk_rc lk_file_writer_check_minor(uint32_t file_minor, lk_err *err)
 
 lk_rc lk_file_writer_supports(const struct ArrowSchema *field, uint32_t file_minor, lk_err *err)
 {
-    return check_field(field, (place){.file_minor = file_minor}, err);
+    return file_minor == 0 ? lk_v20_writer_supports(field, err)
+                           : check_field(field, (place){.file_minor = file_minor}, err);
 }
 
 /* -- open ------------------------------------------------------------------------------------------ */
+static lk_rc put_buffer(void *self, lk_bytes bytes, uint64_t *offset, lk_err *err);
+
 static lk_rc open_columns(lk_file_writer *self, lk_err *err)
 {
+    const lk_page_sink sink = {put_buffer, self};
+    if (self->minor == 0) {
+        return lk_v20_writer_open(self->schema, &sink, &self->v20, err);
+    }
     const lk_lance_schema *schema = self->schema;
     bool                   path[LK_LAYERS_MAX] = {false};
     self->columns = calloc(schema->field_count + 1, sizeof *self->columns);
@@ -197,6 +206,7 @@ static void close_writer(lk_file_writer *self)
         lk_leaf_deinit(&self->columns[index].leaf);
         free(self->columns[index].pages);
     }
+    lk_v20_writer_close(self->v20);
     if (self->budget != NULL && self->charged > 0) {
         lk_budget_give(self->budget, self->charged);
     }
@@ -241,6 +251,11 @@ static lk_rc put_aligned(lk_file_writer *self, lk_bytes bytes, uint64_t *offset,
     return rc == LK_OK ? put(self, bytes.data, bytes.size, err) : rc;
 }
 
+static lk_rc put_buffer(void *self, lk_bytes bytes, uint64_t *offset, lk_err *err)
+{
+    return put_aligned(self, bytes, offset, err);
+}
+
 /* -- pages ----------------------------------------------------------------------------------------- */
 static lk_page_meta *add_page(column *self)
 {
@@ -281,7 +296,7 @@ static lk_rc flush(lk_file_writer *self, column *of, lk_err *err)
 /* What the buffers hold now is what is charged. */
 static lk_rc recharge(lk_file_writer *self, lk_err *err)
 {
-    size_t held = 0;
+    size_t held = self->v20 == NULL ? 0 : lk_v20_writer_capacity(self->v20);
     if (self->budget == NULL) {
         return LK_OK;
     }
@@ -382,7 +397,7 @@ static lk_rc append_field(
     return rc;
 }
 
-lk_rc lk_file_writer_write(lk_file_writer *self, const struct ArrowArray *batch, lk_err *err)
+static lk_rc append_batch(lk_file_writer *self, const struct ArrowArray *batch, lk_err *err)
 {
     walk state = {.writer = self, .count = batch->length};
     for (int64_t child = 0; child < self->schema->arrow.n_children; child++) {
@@ -393,6 +408,16 @@ lk_rc lk_file_writer_write(lk_file_writer *self, const struct ArrowArray *batch,
         if (rc != LK_OK) {
             return rc;
         }
+    }
+    return LK_OK;
+}
+
+lk_rc lk_file_writer_write(lk_file_writer *self, const struct ArrowArray *batch, lk_err *err)
+{
+    lk_rc rc =
+        self->v20 != NULL ? lk_v20_writer_write(self->v20, batch, err) : append_batch(self, batch, err);
+    if (rc != LK_OK) {
+        return rc;
     }
     self->rows += (uint64_t)batch->length;
     return recharge(self, err);
@@ -418,7 +443,8 @@ static lk_rc put_globals(lk_file_writer *self, lk_buf *table, lk_err *err)
     lk_buf   descriptor = {0}, stats = {0};
     uint64_t offset = 0;
     lk_lance_schema_descriptor(self->schema, self->rows, &descriptor);
-    lk_stats_writer_encode(self->stats, self->rows, &stats);
+    lk_stats_writer *written = self->v20 != NULL ? lk_v20_writer_stats(self->v20) : self->stats;
+    lk_stats_writer_encode(written, self->rows, &stats);
     lk_rc rc = put_aligned(self, lk_buf_view(&descriptor), &offset, err);
     add_entry(table, offset, descriptor.size);
     if (rc == LK_OK) {
@@ -430,12 +456,28 @@ static lk_rc put_globals(lk_file_writer *self, lk_buf *table, lk_err *err)
     return rc;
 }
 
+static size_t column_count(const lk_file_writer *self)
+{
+    return self->v20 != NULL ? lk_v20_writer_column_count(self->v20) : self->column_count;
+}
+
+/* The pages of a column. */
+static lk_v20_pages pages_of(const lk_file_writer *self, size_t index)
+{
+    if (self->v20 != NULL) {
+        return lk_v20_writer_pages(self->v20, index);
+    }
+    const column *of = &self->columns[index];
+    return (lk_v20_pages){.field_id = of->field->id, .pages = of->pages, .page_count = of->page_count};
+}
+
 static lk_rc put_columns(lk_file_writer *self, lk_buf *table, lk_err *err)
 {
     lk_rc rc = LK_OK;
-    for (size_t index = 0; rc == LK_OK && index < self->column_count; index++) {
-        lk_buf message = {0};
-        lk_pb_put_column(self->columns[index].pages, self->columns[index].page_count, &message);
+    for (size_t index = 0; rc == LK_OK && index < column_count(self); index++) {
+        lk_buf       message = {0};
+        lk_v20_pages pages = pages_of(self, index);
+        lk_pb_put_column(pages.pages, pages.page_count, &message);
         add_entry(table, self->position, message.size);
         rc = put(self, message.data, message.size, err);
         lk_buf_deinit(&message);
@@ -455,9 +497,9 @@ static lk_rc put_tail(lk_file_writer *self, lk_err *err)
     lk_store_u64(footer + 8, self->position);
     lk_store_u64(footer + 16, self->position + columns.size);
     lk_store_u32(footer + 24, (uint32_t)(globals.size / 16));
-    lk_store_u32(footer + 28, (uint32_t)self->column_count);
-    lk_store_u16(footer + 32, FILE_MAJOR);
-    lk_store_u16(footer + 34, (uint16_t)self->minor);
+    lk_store_u32(footer + 28, (uint32_t)column_count(self));
+    lk_store_u16(footer + 32, self->minor == 0 ? 0 : FILE_MAJOR); /* 2.0 has always called itself 0.3 */
+    lk_store_u16(footer + 34, self->minor == 0 ? 3 : (uint16_t)self->minor);
     memcpy(footer + 36, "LANC", 4);
     if (rc == LK_OK) {
         rc = put(self, columns.data, columns.size, err);
@@ -475,19 +517,18 @@ static lk_rc put_tail(lk_file_writer *self, lk_err *err)
 
 static void describe(const lk_file_writer *self, lk_arena *arena, lk_file_written *out)
 {
-    lk_file_column *columns = lk_arena_take(arena, sizeof *columns * (self->column_count + 1));
-    for (size_t index = 0; index < self->column_count; index++) {
-        columns[index] = (lk_file_column){self->columns[index].field->id, (int32_t)index};
+    size_t          count = column_count(self);
+    lk_file_column *columns = lk_arena_take(arena, sizeof *columns * (count + 1));
+    for (size_t index = 0; index < count; index++) {
+        columns[index] = (lk_file_column){pages_of(self, index).field_id, (int32_t)index};
     }
-    *out = (lk_file_written){.rows = self->rows,
-        .size_bytes = self->position,
-        .columns = columns,
-        .column_count = self->column_count};
+    *out = (lk_file_written){
+        .rows = self->rows, .size_bytes = self->position, .columns = columns, .column_count = count};
 }
 
 lk_rc lk_file_writer_finish(lk_file_writer *self, lk_arena *arena, lk_file_written *out, lk_err *err)
 {
-    lk_rc rc = LK_OK;
+    lk_rc rc = self->v20 != NULL ? lk_v20_writer_flush(self->v20, err) : LK_OK;
     for (size_t index = 0; rc == LK_OK && index < self->column_count; index++) {
         rc = flush(self, &self->columns[index], err);
     }

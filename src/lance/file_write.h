@@ -1,7 +1,7 @@
 #ifndef LK_LANCE_FILE_WRITE_H
 #define LK_LANCE_FILE_WRITE_H
 /*
- * file_write.h - writes one Lance data file of version 2.1 or 2.2: batches in, pages of about 8 MiB a column out, page by page.
+ * file_write.h - writes one Lance data file of version 2.0, 2.1 or 2.2: batches in, pages of about 8 MiB a column out, page by page.
  *
  * Invariants:
  *   1. Nothing is visible under the key before finish; finish returns when the store made it durable.

@@ -1,0 +1,249 @@
+/* v20_page.c - see v20_page.h. Buffers are numbered in the order in which a reader comes by them. */
+#include "lance/v20_page.h"
+
+#include "base/hash.h"
+#include "lance/compress.h"
+
+#include <string.h>
+
+enum {
+    DICTIONARY_ROWS_MIN = 100, /* as the reference has it */
+    DICTIONARY_ITEMS_MAX = 99,
+    SLOTS = 256 /* of the table that finds them; a power of two */
+};
+
+/* -- what a page consists of ----------------------------------------------------------------------------- */
+static void start(lk_v20_page_out *out)
+{
+    out->node_count = out->buffer_count = out->owned_count = 0;
+}
+
+static lk_v20_array *add_node(lk_v20_page_out *out, lk_v20_kind kind)
+{
+    LK_ASSERT(out->node_count < sizeof out->nodes / sizeof out->nodes[0]);
+    lk_v20_array *node = &out->nodes[out->node_count++];
+    *node = (lk_v20_array){.kind = kind};
+    return node;
+}
+
+static lk_buf *own(lk_v20_page_out *out)
+{
+    lk_buf *buffer = &out->owned[out->owned_count++];
+    lk_buf_clear(buffer);
+    return buffer;
+}
+
+/* Values of `bits` bits in a buffer of their own. */
+static lk_v20_array *add_flat(lk_v20_page_out *out, uint32_t bits, lk_bytes bytes)
+{
+    lk_v20_array *node = add_node(out, LK_V20_FLAT);
+    LK_ASSERT(out->buffer_count < LK_V20_BUFFERS_MAX);
+    node->bits = bits;
+    node->buffer = (uint32_t)out->buffer_count;
+    out->buffers[out->buffer_count++] = bytes;
+    return node;
+}
+
+void lk_v20_page_out_deinit(lk_v20_page_out *out)
+{
+    for (size_t buffer = 0; buffer < LK_V20_BUFFERS_MAX; buffer++) {
+        lk_buf_deinit(&out->owned[buffer]);
+    }
+}
+
+/* -- fixed values ---------------------------------------------------------------------------------- */
+static bool is_null(const lk_leaf *leaf, uint64_t row)
+{
+    return leaf->has_marks && leaf->marks.data[row] != 0;
+}
+
+static uint64_t count_nulls(const lk_leaf *leaf)
+{
+    uint64_t nulls = 0;
+    for (uint64_t row = 0; leaf->has_marks && row < leaf->rows; row++) {
+        nulls += leaf->marks.data[row] != 0;
+    }
+    return nulls;
+}
+
+static lk_v20_array *add_validity(lk_v20_page_out *out, const lk_leaf *leaf)
+{
+    lk_buf *bits = own(out);
+    lk_buf_append_zeros(bits, (size_t)(leaf->rows + 7) / 8);
+    for (uint64_t row = 0; row < leaf->rows; row++) {
+        unsigned valid = leaf->marks.data[row] == 0;
+        bits->data[row / 8] = (char)((uint8_t)bits->data[row / 8] | valid << (row % 8));
+    }
+    return add_flat(out, 1, lk_buf_view(bits));
+}
+
+/* The rows (level 0), or the items of the level before. */
+static const lk_v20_array *add_level(lk_v20_page_out *out, const lk_leaf *leaf, size_t level, bool nulls)
+{
+    lk_v20_array *nullable = NULL, *inside = NULL;
+    if (nulls) {
+        nullable = add_node(out, LK_V20_NULLABLE);
+        nullable->validity = level == 0 ? add_validity(out, leaf)
+                                        : add_flat(out, 1, lk_buf_view(&leaf->levels[level - 1].bits));
+    }
+    if (level == leaf->level_count) {
+        bool bits = leaf->type.layout == LK_LAYOUT_BITS;
+        inside = add_flat(out, bits ? 1 : leaf->type.width * 8, lk_buf_view(&leaf->values));
+    } else {
+        inside = add_node(out, LK_V20_FIXED_SIZE_LIST);
+        inside->dimension = leaf->levels[level].size;
+        inside->values = add_level(out, leaf, level + 1, leaf->levels[level].has_nulls);
+    }
+    if (nullable == NULL) {
+        return inside;
+    }
+    nullable->values = inside;
+    return nullable;
+}
+
+/* -- text ------------------------------------------------------------------------------------------ */
+/* Ends and bytes of `count` texts; nulls: the validity is in the leaf's marks. */
+static lk_v20_array *add_binary(
+    lk_v20_page_out *out, lk_buf *ends, uint64_t size, lk_bytes bytes, const lk_v20_compression *compression)
+{
+    lk_v20_array *node = add_node(out, LK_V20_BINARY);
+    lk_v20_scheme scheme = bytes.size == 0 ? LK_V20_PLAIN : compression->scheme;
+    node->adjustment = size + 1;
+    node->indices = add_flat(out, 64, lk_buf_view(ends));
+    if (scheme != LK_V20_PLAIN) {
+        lk_buf *packed = own(out);
+        lk_compress(scheme == LK_V20_LZ4 ? LK_SCHEME_LZ4 : LK_SCHEME_ZSTD, compression->level, bytes, packed);
+        bytes = lk_buf_view(packed);
+    }
+    lk_v20_array *values = add_flat(out, 8, bytes);
+    values->scheme = scheme;
+    node->values = values;
+    return node;
+}
+
+static uint64_t end_of(const lk_leaf *leaf, uint64_t row)
+{
+    return lk_load_u64(leaf->ends.data + row * 8);
+}
+
+static const lk_v20_array *add_text(
+    const lk_leaf *leaf, const lk_v20_compression *compression, lk_v20_page_out *out)
+{
+    lk_buf  *ends = own(out);
+    uint64_t size = leaf->values.size;
+    lk_buf_append_bytes(ends, lk_buf_view(&leaf->ends));
+    for (uint64_t row = 0; leaf->has_marks && row < leaf->rows; row++) {
+        if (is_null(leaf, row)) {
+            lk_store_u64(ends->data + row * 8, end_of(leaf, row) + size + 1);
+        }
+    }
+    return add_binary(out, ends, size, lk_buf_view(&leaf->values), compression);
+}
+
+/* -- dictionaries ------------------------------------------------------------------------------------ */
+typedef struct dictionary {
+    uint8_t  slots[SLOTS]; /* number of an item, from 1 on; 0: free */
+    lk_bytes items[DICTIONARY_ITEMS_MAX + 1];
+    unsigned count;
+} dictionary;
+
+static lk_bytes text_at(const lk_leaf *leaf, uint64_t row)
+{
+    uint64_t first = row == 0 ? 0 : end_of(leaf, row - 1);
+    return (lk_bytes){leaf->values.data + first, (size_t)(end_of(leaf, row) - first)};
+}
+
+/* The item's number, from 1 on; 0 when there is no room for another. */
+static unsigned find_item(dictionary *self, lk_bytes text)
+{
+    size_t slot = lk_crc32c(0, text.data, text.size) % SLOTS;
+    while (self->slots[slot] != 0 && !lk_bytes_equal(self->items[self->slots[slot] - 1], text)) {
+        slot = (slot + 1) % SLOTS;
+    }
+    if (self->slots[slot] == 0) {
+        if (self->count == DICTIONARY_ITEMS_MAX) {
+            return 0;
+        }
+        self->items[self->count++] = text;
+        self->slots[slot] = (uint8_t)self->count;
+    }
+    return self->slots[slot];
+}
+
+/* One index a row, 0 for null. False when there are too many different texts. */
+static bool fill_indices(const lk_leaf *leaf, dictionary *items, lk_buf *indices)
+{
+    lk_buf_append_zeros(indices, (size_t)leaf->rows);
+    for (uint64_t row = 0; row < leaf->rows; row++) {
+        unsigned item = is_null(leaf, row) ? 0 : find_item(items, text_at(leaf, row));
+        if (item == 0 && !is_null(leaf, row)) {
+            return false;
+        }
+        indices->data[row] = (char)item;
+    }
+    return true;
+}
+
+static const lk_v20_array *add_dictionary(const lk_leaf *leaf, lk_v20_page_out *out)
+{
+    const lk_v20_compression plain = {LK_V20_PLAIN, 0};
+    dictionary               items = {0};
+    lk_buf                  *indices = own(out);
+    if (!fill_indices(leaf, &items, indices)) {
+        out->owned_count--;
+        return NULL;
+    }
+    lk_v20_array *node = add_node(out, LK_V20_DICTIONARY);
+    lk_buf       *ends = own(out), *bytes = own(out);
+    for (unsigned item = 0; item < items.count; item++) {
+        lk_buf_append_bytes(bytes, items.items[item]);
+        uint64_t end = bytes->size;
+        lk_buf_append(ends, &end, 8);
+    }
+    if (items.count == 0) { /* nothing but nulls: readers want an item all the same, and it is null */
+        lk_buf_append(ends, &(uint64_t){1}, 8);
+    }
+    node->item_count = items.count == 0 ? 1 : items.count;
+    node->indices = add_flat(out, 8, lk_buf_view(indices));
+    node->values = add_binary(out, ends, bytes->size, lk_buf_view(bytes), &plain);
+    return node;
+}
+
+/* -- pages ----------------------------------------------------------------------------------------- */
+void lk_v20_page_leaf(const lk_leaf *leaf, const lk_v20_compression *compression, lk_v20_page_out *out)
+{
+    start(out);
+    out->root = NULL;
+    if (leaf->offset_bytes > 0) {
+        if (leaf->type.id == LK_TYPE_UTF8 && leaf->rows >= DICTIONARY_ROWS_MIN) {
+            out->root = add_dictionary(leaf, out);
+        }
+        out->root = out->root == NULL ? add_text(leaf, compression, out) : out->root;
+        return;
+    }
+    uint64_t nulls = leaf->type.layout == LK_LAYOUT_NULL ? leaf->rows : count_nulls(leaf);
+    out->root = nulls == leaf->rows ? add_node(out, LK_V20_ALL_NULL) : add_level(out, leaf, 0, nulls > 0);
+}
+
+void lk_v20_page_list(const lk_buf *ends, uint64_t items, lk_v20_page_out *out)
+{
+    start(out);
+    lk_buf *words = own(out);
+    lk_buf_append_bytes(words, lk_buf_view(ends));
+    for (size_t at = 0; at < words->size; at += 8) {
+        uint64_t end = lk_load_u64(words->data + at);
+        uint64_t mark = (end & LK_V20_NULL_LIST) == 0 ? 0 : items + 1;
+        lk_store_u64(words->data + at, (end & ~LK_V20_NULL_LIST) + mark);
+    }
+    lk_v20_array *node = add_node(out, LK_V20_LIST);
+    node->adjustment = items + 1;
+    node->item_count = items;
+    node->indices = add_flat(out, 64, lk_buf_view(words));
+    out->root = node;
+}
+
+void lk_v20_page_struct(lk_v20_page_out *out)
+{
+    start(out);
+    out->root = add_node(out, LK_V20_STRUCT);
+}

@@ -1,0 +1,45 @@
+#ifndef LK_LANCE_V20_PAGE_H
+#define LK_LANCE_V20_PAGE_H
+/*
+ * v20_page.h - one page of a 2.0 file: the rows of a leaf, or the ends of lists, as page buffers and the array
+ * encodings that say what is in them.
+ *
+ *   fixed values   as they are; validities of the rows, and of a fixed-size list's items, before them
+ *   text           64-bit ends and bytes, the bytes compressed where the column asks for it
+ *   utf8           100 rows and more with less than 100 different ones: a dictionary
+ *
+ * That is what every release of the reference writes and reads. Threads: confined.
+ */
+#include "lance/v20_encoding.h"
+#include "lance/write_leaf.h"
+
+enum { LK_V20_BUFFERS_MAX = LK_LIST_LEVELS_MAX + 4 };
+
+typedef struct lk_v20_page_out {
+    lk_v20_array        nodes[3 * LK_LIST_LEVELS_MAX + 12];
+    size_t              node_count;
+    const lk_v20_array *root;
+    lk_bytes            buffers[LK_V20_BUFFERS_MAX]; /* what is written: of the leaf, or of these */
+    lk_buf              owned[LK_V20_BUFFERS_MAX];
+    size_t              buffer_count, owned_count;
+} lk_v20_page_out;
+
+/* How a column asks to be compressed (its metadata). */
+typedef struct lk_v20_compression {
+    lk_v20_scheme scheme;
+    int           level; /* of zstd; 0: its default */
+} lk_v20_compression;
+
+/* The leaf has rows, and no layer but its own; out is reused. */
+void lk_v20_page_leaf(const lk_leaf *leaf, const lk_v20_compression *compression, lk_v20_page_out *out);
+
+/* Ends of lists, 64 bits each; LK_V20_NULL_LIST is added to that of a null. */
+#define LK_V20_NULL_LIST (1ULL << 63)
+void lk_v20_page_list(const lk_buf *ends, uint64_t items, lk_v20_page_out *out);
+
+/* Rows that are nothing but there: of a struct. */
+void lk_v20_page_struct(lk_v20_page_out *out);
+
+void lk_v20_page_out_deinit(lk_v20_page_out *out); /* idempotent */
+
+#endif
