@@ -3,6 +3,7 @@
 
 #include "cli/cli.h"
 #include "io/local.h"
+#include "lance/buffer_pool.h"
 
 #include <string.h>
 #include <unistd.h>
@@ -12,6 +13,7 @@ enum { SCAN_BYTES_MAX = 512 * 1024 * 1024, QUEUE_MAX = 1024 };
 void lk_cli_lance_close(lk_cli_lance *o)
 {
     lk_dataset_unref(o->dataset);
+    lk_buffer_pool_close(o->env.buffers);
     lk_pool_close(o->env.pool);
     lk_store_close(o->env.store);
 }
@@ -50,6 +52,7 @@ lk_rc lk_cli_lance_open_store(lk_cli_lance *out, const char *uri, lk_err *err)
     out->env.clock = lk_clock_real();
     out->env.random = lk_random_os();
     out->env.budget = &out->budget;
+    out->env.buffers = lk_buffer_pool_new(&out->budget);
     out->env.open_base = open_base;
     lk_rc rc = check_uri(uri, &path, err);
     if (rc == LK_OK) {

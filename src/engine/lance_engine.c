@@ -7,6 +7,7 @@
 #include "engine/history.h"
 #include "engine/open_tables.h"
 #include "io/local.h"
+#include "lance/buffer_pool.h"
 
 #include <stdlib.h>
 
@@ -23,6 +24,7 @@ typedef struct lance_engine {
     lk_lance_engine_options options;
     lk_open_tables         *tables;
     lk_budget               open_files;
+    lk_buffer_pool         *buffers;
     lk_buf                  root;    /* with a slash at its end; empty: locations are absolute */
     lk_pool                *syncers; /* of local files; NULL for an engine that does not write them */
 } lance_engine;
@@ -80,6 +82,7 @@ static lk_rc open_files(lance_engine *engine, lk_bytes location, lk_table_files 
             .random = engine->options.random,
             .pool = engine->options.pool,
             .budget = engine->options.budget,
+            .buffers = engine->buffers,
             .open_files = &engine->open_files};
         *out = lk_table_files_new(store, &env);
     }
@@ -455,6 +458,7 @@ static void close_engine(lk_engine *base)
 {
     lance_engine *engine = (lance_engine *)base;
     lk_open_tables_free(engine->tables);
+    lk_buffer_pool_close(engine->buffers);
     lk_pool_close(engine->syncers);
     lk_buf_deinit(&engine->root);
     free(engine);
@@ -487,6 +491,7 @@ lk_rc lk_lance_engine_open(lk_engine **out, const lk_lance_engine_options *optio
     engine->base = (lk_engine){.ops = &ops, .kind = LK_LITERAL("lance")};
     engine->options = *options;
     engine->tables = lk_open_tables_new();
+    engine->buffers = lk_buffer_pool_new(options->budget);
     set_root(engine, options->root);
     size_t files = options->open_files_max;
     lk_budget_init(&engine->open_files, "open files", files == 0 ? LK_ENGINE_FILES_MAX : files, NULL);

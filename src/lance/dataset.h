@@ -29,6 +29,8 @@ typedef struct lk_lance_env { /* what Lance code needs from outside; all borrowe
     lk_pool   *pool;       /* scan and decode workers; NULL: work on the caller's thread */
     lk_budget *budget;     /* scan memory; NULL: unlimited */
     lk_budget *open_files; /* how many data files may stay open, one each; NULL: as many as a table keeps */
+    struct lk_buffer_pool
+        *buffers; /* shared by scans and takes (lance/buffer_pool.h), of the same budget; NULL: one each */
     struct lk_file_cache
         *files; /* shared by versions of this dataset (lance/file_cache.h); NULL: one's own */
     /* Opens the store over a directory outside this table's (a shallow clone's rows lie in its source's); the

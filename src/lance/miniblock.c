@@ -6,12 +6,9 @@
  *             then rep, def and the value buffers, each padded to 8
  *   buffer 2: the dictionary, if any
  */
-#include "lance/file_priv.h"
+#include "lance/miniblock_chunks.h"
 
 #include <stdlib.h>
-
-/* Chunks closer together than this are read in one go. */
-enum { GAP_BYTES = 16 * 1024 };
 
 /* -- load ------------------------------------------------------------------------------------------ */
 static lk_rc damaged(const lk_file_reader *file, const char *what, lk_err *err)
@@ -159,119 +156,7 @@ lk_rc lk_miniblock_load(lk_file_reader *file, lk_page *page, lk_scratch *scratch
     return rc;
 }
 
-/* -- rows ------------------------------------------------------------------------------------------ */
-/* Neighbouring chunks read together. */
-typedef struct span {
-    size_t first, end; /* chunks */
-    size_t at;         /* in scratch->bytes */
-} span;
-
-/* The chunk that is being decoded. */
-typedef struct view {
-    size_t    chunk; /* SIZE_MAX: none */
-    lk_chunk  parts;
-    bool      has_levels;
-    bool      whole; /* decoded into `decoded` */
-    lk_column decoded;
-} view;
-
-typedef struct cursor {
-    const lk_page_rows *rows;
-    span               *spans;
-    size_t              span_count, span;
-    view                view;
-} cursor;
-
-static size_t find_chunk(const lk_page *page, uint64_t row, size_t low)
-{
-    size_t high = page->chunk_count;
-    if (low < high && row < page->value_starts[low + 1]) {
-        return low;
-    }
-    while (high - low > 1) {
-        size_t middle = low + (high - low) / 2;
-        if (page->value_starts[middle] <= row) {
-            low = middle;
-        } else {
-            high = middle;
-        }
-    }
-    return low;
-}
-
-/* Which chunks the ranges touch, as few spans; returns their bytes. */
-static size_t plan_spans(cursor *self)
-{
-    const lk_page_rows *rows = self->rows;
-    const lk_page      *page = rows->page;
-    size_t              bytes = 0, chunk = 0;
-    for (size_t index = 0; index < rows->range_count; index++) {
-        const lk_row_range *range = &rows->ranges[index];
-        chunk = find_chunk(page, range->start, chunk);
-        size_t last = find_chunk(page, range->start + range->count - 1, chunk) + 1;
-        span  *before = self->span_count == 0 ? NULL : &self->spans[self->span_count - 1];
-        if (before != NULL &&
-            (chunk < before->end ||
-                (size_t)(page->chunk_starts[chunk] - page->chunk_starts[before->end]) * 8 <= GAP_BYTES)) {
-            before->end = last > before->end ? last : before->end;
-        } else {
-            self->spans[self->span_count++] = (span){chunk, last, 0};
-        }
-    }
-    for (size_t index = 0; index < self->span_count; index++) {
-        span *one = &self->spans[index];
-        one->at = bytes;
-        bytes +=
-            ((size_t)(page->chunk_starts[one->end] - page->chunk_starts[one->first]) * 8 + 63) & ~(size_t)63;
-    }
-    return bytes;
-}
-
-static lk_rc read_spans(cursor *self, lk_err *err)
-{
-    const lk_page_rows *rows = self->rows;
-    const lk_page      *page = rows->page;
-    lk_rc rc = lk_buffer_grow(rows->scratch->pool, &rows->scratch->bytes, 0, plan_spans(self), err);
-    if (rc != LK_OK) {
-        return rc;
-    }
-    lk_store_range  one;
-    lk_store_range *ranges = self->span_count == 1 ? &one : malloc(self->span_count * sizeof *ranges);
-    LK_ASSERT(ranges != NULL);
-    for (size_t index = 0; index < self->span_count; index++) {
-        const span *chunks = &self->spans[index];
-        uint64_t    start = page->chunk_starts[chunks->first];
-        ranges[index] = (lk_store_range){page->meta->buffers[1].offset + start * 8,
-            (size_t)(page->chunk_starts[chunks->end] - start) * 8, rows->scratch->bytes.data + chunks->at};
-    }
-    rc = lk_file_bytes(rows->file, ranges, self->span_count, err);
-    if (ranges != &one) {
-        free(ranges);
-    }
-    return rc;
-}
-
-/* Text grows in one go: as large as what was read, thrice where symbols stand for it. */
-static lk_rc reserve_text(const cursor *self, lk_err *err)
-{
-    const lk_page_rows *rows = self->rows;
-    const lk_page      *page = rows->page;
-    uint64_t            wanted = 0, read_rows = 0, bytes = 0;
-    if (rows->column->offset_bytes == 0) {
-        return LK_OK;
-    }
-    for (size_t index = 0; index < rows->range_count; index++) {
-        wanted += rows->ranges[index].count;
-    }
-    for (size_t index = 0; index < self->span_count; index++) {
-        const span *chunks = &self->spans[index];
-        bytes += (uint64_t)(page->chunk_starts[chunks->end] - page->chunk_starts[chunks->first]) * 8;
-        read_rows += page->value_starts[chunks->end] - page->value_starts[chunks->first];
-    }
-    bytes = page->layout.values->kind == LK_ENCODING_FSST ? bytes * 3 : bytes;
-    return lk_column_reserve(rows->column, wanted < read_rows / 2 ? bytes / 2 : bytes, err);
-}
-
+/* -- chunks ---------------------------------------------------------------------------------------- */
 /* Cuts `size` bytes, padded to 8, off a chunk. */
 static bool cut(lk_bytes *rest, size_t *at, size_t size, lk_bytes *out)
 {
@@ -314,76 +199,73 @@ bool lk_miniblock_parse(
     return true;
 }
 
-static lk_rc read_levels(cursor *self, lk_bytes def, lk_err *err)
+/* -- rows ------------------------------------------------------------------------------------------ */
+static size_t find_chunk(const lk_page *page, uint64_t row)
 {
-    lk_scratch *scratch = self->rows->scratch;
-    uint32_t    values = self->view.parts.values;
-    lk_rc       rc = lk_buffer_grow(scratch->pool, &scratch->levels, 0, ((size_t)values + 1024) * 2, err);
+    const uint32_t *starts = page->value_starts;
+    size_t          low = 0, high = page->chunk_count;
+    size_t          guess = (size_t)(row / (starts[1] > 0 ? starts[1] : 1)); /* most chunks are alike */
+    if (guess < high && starts[guess] <= row && row < starts[guess + 1]) {
+        return guess;
+    }
+    while (high - low > 1) {
+        size_t middle = low + (high - low) / 2;
+        if (starts[middle] <= row) {
+            low = middle;
+        } else {
+            high = middle;
+        }
+    }
+    return low;
+}
+
+static lk_rc locate(
+    const lk_page_rows *rows, const lk_row_range *range, size_t *first, size_t *end, lk_err *err)
+{
+    (void)err;
+    *first = find_chunk(rows->page, range->start);
+    *end = find_chunk(rows->page, range->start + range->count - 1) + 1;
+    return LK_OK;
+}
+
+/* Text grows in one go: as large as the rows' share of the page, thrice where symbols stand for it. */
+static lk_rc reserve_text(const lk_page_rows *rows, lk_err *err)
+{
+    const lk_page *page = rows->page;
+    uint64_t       wanted = 0;
+    if (rows->column->offset_bytes == 0 || page->layout.dictionary != NULL) {
+        return LK_OK;
+    }
+    for (size_t index = 0; index < rows->range_count; index++) {
+        wanted += rows->ranges[index].count;
+    }
+    uint64_t symbols = page->layout.values->kind == LK_ENCODING_FSST ? 3 : 1;
+    return lk_column_reserve(
+        rows->column, (page->meta->buffers[1].size / page->layout.num_items + 1) * symbols * wanted, err);
+}
+
+static lk_rc read_levels(const lk_chunks *chunks, lk_err *err)
+{
+    const lk_page_rows *rows = chunks->rows;
+    lk_scratch         *scratch = rows->scratch;
+    uint32_t            values = chunks->parts.values;
+    if (rows->page->layout.def == NULL) {
+        return LK_OK;
+    }
+    if (chunks->levels.count != values) {
+        return damaged(rows->file, "a chunk is damaged", err);
+    }
+    lk_rc rc = lk_buffer_grow(scratch->pool, &scratch->levels, 0, ((size_t)values + 1024) * 2, err);
     if (rc == LK_OK) {
-        rc = lk_levels_read(self->rows->page->layout.def, def, values,
+        rc = lk_levels_read(rows->page->layout.def, chunks->levels.def, values,
             (uint16_t *)(void *)scratch->levels.data, scratch, err);
     }
     return rc;
 }
 
-static lk_rc open_chunk(cursor *self, size_t chunk, lk_err *err)
+/* Completes `count` rows from `start` of the open chunk. */
+static lk_rc complete(const lk_page_rows *rows, uint32_t start, uint32_t count, lk_err *err)
 {
-    const lk_page_rows *rows = self->rows;
-    const lk_page      *page = rows->page;
-    lk_chunk_levels     levels;
-    while (chunk >= self->spans[self->span].end) {
-        self->span++;
-    }
-    const span *in = &self->spans[self->span];
-    size_t      skip = (size_t)(page->chunk_starts[chunk] - page->chunk_starts[in->first]) * 8;
-    lk_bytes    bytes = {(const char *)rows->scratch->bytes.data + in->at + skip,
-           (size_t)(page->chunk_starts[chunk + 1] - page->chunk_starts[chunk]) * 8};
-    uint32_t    values = page->value_starts[chunk + 1] - page->value_starts[chunk];
-    if (!lk_miniblock_parse(&page->layout, bytes, values, &self->view.parts, &levels) ||
-        (page->layout.def != NULL && levels.count != values)) {
-        return damaged(rows->file, "a chunk is damaged", err);
-    }
-    self->view.chunk = chunk;
-    self->view.whole = false;
-    return page->layout.def == NULL ? LK_OK : read_levels(self, levels.def, err);
-}
-
-/* Decodes all of the open chunk, for several ranges to copy from. */
-static lk_rc decode_whole(cursor *self, lk_err *err)
-{
-    const lk_page_rows *rows = self->rows;
-    view               *open = &self->view;
-    const lk_codec     *codec = rows->page->codec;
-    lk_column_deinit(&open->decoded);
-    lk_rc rc = lk_column_init(
-        &open->decoded, rows->column->field, open->parts.values, rows->scratch->pool, NULL, 0, err);
-    if (rc == LK_OK) {
-        rc = codec->append(codec, &open->parts, 0, open->parts.values, &open->decoded, rows->scratch, err);
-    }
-    if (rc == LK_OK) {
-        rc = lk_column_valid(&open->decoded, open->parts.values, err);
-        open->whole = true;
-    }
-    return rc;
-}
-
-/* Appends `count` rows from `start` of the open chunk. */
-static lk_rc append(cursor *self, uint32_t start, uint32_t count, bool shared, lk_err *err)
-{
-    const lk_page_rows *rows = self->rows;
-    const lk_codec     *codec = rows->page->codec;
-    lk_rc               rc = LK_OK;
-    if (shared && !codec->sliced && !self->view.whole) {
-        rc = decode_whole(self, err);
-    }
-    if (rc == LK_OK && self->view.whole) {
-        rc = lk_column_copy(rows->column, &self->view.decoded, start, count, err);
-    } else if (rc == LK_OK) {
-        rc = codec->append(codec, &self->view.parts, start, count, rows->column, rows->scratch, err);
-    }
-    if (rc != LK_OK) {
-        return rc;
-    }
     if (rows->page->layout.def == NULL) {
         return lk_column_valid(rows->column, count, err);
     }
@@ -391,51 +273,42 @@ static lk_rc append(cursor *self, uint32_t start, uint32_t count, bool shared, l
     return lk_column_validity(rows->column, levels, count, &rows->thresholds, err);
 }
 
-static lk_rc append_range(cursor *self, size_t index, lk_err *err)
+static lk_rc append_range(lk_chunks *chunks, size_t index, lk_err *err)
 {
-    const lk_page_rows *rows = self->rows;
+    const lk_page_rows *rows = chunks->rows;
     const uint32_t     *starts = rows->page->value_starts;
     uint64_t            row = rows->ranges[index].start, end = row + rows->ranges[index].count;
-    size_t              chunk = self->view.chunk == SIZE_MAX ? 0 : self->view.chunk;
-    while (row < end) {
-        chunk = find_chunk(rows->page, row, chunk);
-        lk_rc rc = chunk == self->view.chunk ? LK_OK : open_chunk(self, chunk, err);
-        if (rc != LK_OK) {
-            return rc;
-        }
+    lk_rc               rc = LK_OK;
+    for (size_t chunk = chunks->wanted[index].first; rc == LK_OK && row < end; chunk++) {
         uint64_t stop = end < starts[chunk + 1] ? end : starts[chunk + 1];
-        bool     shared = index + 1 < rows->range_count && rows->ranges[index + 1].start < starts[chunk + 1];
-        rc = append(self, (uint32_t)(row - starts[chunk]), (uint32_t)(stop - row), shared, err);
-        if (rc != LK_OK) {
-            return rc;
+        uint32_t start = (uint32_t)(row - starts[chunk]), count = (uint32_t)(stop - row);
+        bool     fresh = false;
+        rc = lk_chunks_open(chunks, index, chunk, &fresh, err);
+        if (rc == LK_OK && fresh) {
+            rc = read_levels(chunks, err);
+        }
+        if (rc == LK_OK) {
+            rc = lk_chunks_append(chunks, index, start, count, err);
+        }
+        if (rc == LK_OK) {
+            rc = complete(rows, start, count, err);
         }
         row = stop;
-        chunk++;
     }
-    return LK_OK;
+    return rc;
 }
 
 lk_rc lk_miniblock_rows(const lk_page_rows *rows, lk_err *err)
 {
-    span   one;
-    cursor self = {.rows = rows, .spans = &one, .view.chunk = SIZE_MAX};
-    lk_rc  rc = lk_codec_check(rows->page->codec, rows->column, err);
-    if (rc == LK_OK && rows->range_count > 1) {
-        self.spans = malloc(rows->range_count * sizeof *self.spans);
-        LK_ASSERT(self.spans != NULL);
+    lk_chunks chunks;
+    lk_rc     rc = lk_chunks_init(&chunks, rows, locate, err);
+    if (rc != LK_OK) {
+        return rc;
     }
-    if (rc == LK_OK) {
-        rc = read_spans(&self, err);
-    }
-    if (rc == LK_OK) {
-        rc = reserve_text(&self, err);
-    }
+    rc = reserve_text(rows, err);
     for (size_t index = 0; rc == LK_OK && index < rows->range_count; index++) {
-        rc = append_range(&self, index, err);
+        rc = append_range(&chunks, index, err);
     }
-    lk_column_deinit(&self.view.decoded);
-    if (self.spans != &one) {
-        free(self.spans);
-    }
+    lk_chunks_deinit(&chunks);
     return rc;
 }

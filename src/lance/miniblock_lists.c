@@ -2,17 +2,23 @@
  * miniblock_lists.c - mini-block pages of columns inside lists. The row index says in which chunks a row lies;
  * of the chunks that are read, the entries of other rows are left out.
  */
-#include "lance/file_priv.h"
+#include "lance/miniblock_chunks.h"
 #include "lance/stream.h"
 
-/* The chunk that is decoded, its levels, and what of it belongs to the range. */
+/* The open chunk's levels, and how far they were looked through. */
 typedef struct view {
-    lk_chunk  parts;
     uint32_t  levels;
-    uint16_t *rep, *def;     /* NULL: all zero */
-    uint32_t  first, last;   /* entries */
-    uint32_t  value, values; /* visible ones: before `first`, in the range */
+    uint16_t *rep, *def; /* NULL: all zero */
+    uint32_t  entry;     /* the next one */
+    uint32_t  value;     /* entries before it that own one */
+    uint64_t  rows;      /* of the page that began before it */
 } view;
+
+/* Entries and values of it that belong to a range. */
+typedef struct part {
+    uint32_t first, count;
+    uint32_t value, values;
+} part;
 
 static lk_rc damaged(const lk_page_rows *rows, const char *what, lk_err *err)
 {
@@ -51,17 +57,29 @@ static size_t last_chunk(const lk_page *page, uint64_t row)
     return low;
 }
 
-static lk_rc read_levels(const lk_page_rows *rows, const lk_chunk_levels *blocks, view *out, lk_err *err)
+static lk_rc locate(
+    const lk_page_rows *rows, const lk_row_range *range, size_t *first, size_t *end, lk_err *err)
 {
-    const lk_page_layout *layout = &rows->page->layout;
-    lk_scratch           *scratch = rows->scratch;
-    size_t                each = (blocks->count + 1024U) * 2;
-    lk_rc                 rc = lk_buffer_grow(scratch->pool, &scratch->levels, 0, each * 2, err);
+    *first = first_chunk(rows->page, range->start);
+    *end = last_chunk(rows->page, range->start + range->count - 1) + 1;
+    return *first < *end && *end <= rows->page->chunk_count ? LK_OK
+                                                            : damaged(rows, "its row index loses rows", err);
+}
+
+static lk_rc open_view(const lk_chunks *chunks, view *out, lk_err *err)
+{
+    const lk_page         *page = chunks->rows->page;
+    const lk_page_layout  *layout = &page->layout;
+    const lk_chunk_levels *blocks = &chunks->levels;
+    lk_scratch            *scratch = chunks->rows->scratch;
+    size_t                 each = (blocks->count + 1024U) * 2;
+    lk_rc                  rc = lk_buffer_grow(scratch->pool, &scratch->levels, 0, each * 2, err);
     if (rc != LK_OK) {
         return rc;
     }
-    out->levels = blocks->count;
-    out->rep = (uint16_t *)(void *)scratch->levels.data;
+    *out = (view){.levels = blocks->count,
+        .rep = (uint16_t *)(void *)scratch->levels.data,
+        .rows = (uint64_t)page->row_starts[chunks->chunk] + page->continues[chunks->chunk]};
     out->def = layout->def == NULL ? NULL : (uint16_t *)(void *)(scratch->levels.data + each);
     rc = lk_levels_read(layout->rep, blocks->rep, blocks->count, out->rep, scratch, err);
     if (rc == LK_OK && out->def != NULL) {
@@ -70,89 +88,74 @@ static lk_rc read_levels(const lk_page_rows *rows, const lk_chunk_levels *blocks
     return rc;
 }
 
-/* Finds the entries of rows [start, end) in the chunk, and the values they own. */
-static lk_rc find_entries(
-    const lk_page_rows *rows, size_t chunk, uint64_t start, uint64_t end, view *out, lk_err *err)
+/* Goes on to the first entry of row `row` or a later one. */
+static void look_until(const lk_page_rows *rows, view *self, uint64_t row)
 {
-    const lk_page *page = rows->page;
-    unsigned       lists = rows->stream->lists, visible = lk_visible_level(&page->layout);
-    uint64_t next = (uint64_t)page->row_starts[chunk] + page->continues[chunk]; /* row that begins next */
-    uint32_t value = 0, entry = 0;
-    out->first = out->last = out->value = out->values = 0;
-    for (; entry < out->levels; entry++) {
-        next += out->rep[entry] == lists;
-        if (next > end) { /* the row that this entry belongs to is next - 1 */
-            break;
+    unsigned lists = rows->stream->lists, visible = lk_visible_level(&rows->page->layout);
+    for (; self->entry < self->levels; self->entry++) {
+        uint64_t begun = self->rows + (self->rep[self->entry] == lists); /* it belongs to row begun - 1 */
+        if (begun > row) {
+            return;
         }
-        if (next <= start) {
-            out->first = entry + 1;
-        }
-        bool owns = out->def == NULL || out->def[entry] <= visible;
-        out->value += next <= start && owns;
-        value += owns;
+        self->rows = begun;
+        self->value += self->def == NULL || self->def[self->entry] <= visible;
     }
-    out->last = entry;
-    out->values = value - out->value;
-    return value <= out->parts.values ? LK_OK : damaged(rows, "a chunk has fewer values than entries", err);
 }
 
-static lk_rc append_chunk(
-    const lk_page_rows *rows, size_t chunk, lk_bytes bytes, uint64_t start, uint64_t end, lk_err *err)
+static lk_rc append_part(lk_chunks *chunks, size_t range, const view *open, const part *some, lk_err *err)
 {
-    const lk_page  *page = rows->page;
-    uint32_t        values = page->value_starts[chunk + 1] - page->value_starts[chunk];
-    lk_chunk_levels blocks;
-    view            open = {0};
-    if (!lk_miniblock_parse(&page->layout, bytes, values, &open.parts, &blocks)) {
-        return damaged(rows, "a chunk is damaged", err);
+    const lk_page_rows *rows = chunks->rows;
+    const uint16_t     *def = open->def == NULL ? NULL : open->def + some->first;
+    if (some->value + some->values > chunks->parts.values) {
+        return damaged(rows, "a chunk has fewer values than entries", err);
     }
-    lk_rc rc = read_levels(rows, &blocks, &open, err);
+    lk_rc rc =
+        lk_stream_append(rows->stream, &rows->page->layout, open->rep + some->first, def, some->count, err);
     if (rc == LK_OK) {
-        rc = find_entries(rows, chunk, start, end, &open, err);
+        rc = lk_column_extend(rows->column, (uint64_t)some->values + 1024, err);
     }
-    if (rc == LK_OK) {
-        rc = lk_stream_append(rows->stream, &page->layout, open.rep + open.first,
-            open.def == NULL ? NULL : open.def + open.first, open.last - open.first, err);
-    }
-    if (rc == LK_OK) {
-        rc = lk_column_extend(rows->column, (uint64_t)open.values + 1024, err);
-    }
-    if (rc == LK_OK && open.values > 0) {
-        rc = page->codec->append(
-            page->codec, &open.parts, open.value, open.values, rows->column, rows->scratch, err);
-        rows->column->rows += open.values;
+    if (rc == LK_OK && some->values > 0) {
+        rc = lk_chunks_append(chunks, range, some->value, some->values, err);
+        rows->column->rows += some->values;
     }
     return rc;
 }
 
-static lk_rc append_range(const lk_page_rows *rows, const lk_row_range *range, lk_err *err)
+static lk_rc append_range(lk_chunks *chunks, size_t index, view *open, lk_err *err)
 {
-    const lk_page *page = rows->page;
-    uint64_t       end = range->start + range->count;
-    size_t         chunk = first_chunk(page, range->start), stop = last_chunk(page, end - 1) + 1;
-    if (chunk >= stop || stop > page->chunk_count) {
-        return damaged(rows, "its row index loses rows", err);
-    }
-    uint64_t from = page->chunk_starts[chunk];
-    size_t   size = (size_t)(page->chunk_starts[stop] - from) * 8;
-    lk_rc    rc = lk_buffer_grow(rows->scratch->pool, &rows->scratch->bytes, 0, size, err);
-    if (rc == LK_OK) {
-        lk_store_range read = {page->meta->buffers[1].offset + from * 8, size, rows->scratch->bytes.data};
-        rc = lk_file_bytes(rows->file, &read, 1, err);
-    }
-    for (; rc == LK_OK && chunk < stop; chunk++) {
-        const char *at = (const char *)rows->scratch->bytes.data + (page->chunk_starts[chunk] - from) * 8;
-        lk_bytes    bytes = {at, (size_t)(page->chunk_starts[chunk + 1] - page->chunk_starts[chunk]) * 8};
-        rc = append_chunk(rows, chunk, bytes, range->start, end, err);
+    const lk_page_rows *rows = chunks->rows;
+    const lk_row_range *range = &rows->ranges[index];
+    lk_rc               rc = LK_OK;
+    for (size_t chunk = chunks->wanted[index].first; rc == LK_OK && chunk < chunks->wanted[index].end;
+         chunk++) {
+        bool fresh = false;
+        rc = lk_chunks_open(chunks, index, chunk, &fresh, err);
+        if (rc == LK_OK && fresh) {
+            rc = open_view(chunks, open, err);
+        }
+        if (rc == LK_OK) {
+            look_until(rows, open, range->start);
+            part some = {.first = open->entry, .value = open->value};
+            look_until(rows, open, range->start + range->count);
+            some.count = open->entry - some.first;
+            some.values = open->value - some.value;
+            rc = append_part(chunks, index, open, &some, err);
+        }
     }
     return rc;
 }
 
 lk_rc lk_miniblock_entries(const lk_page_rows *rows, lk_err *err)
 {
-    lk_rc rc = lk_codec_check(rows->page->codec, rows->column, err);
-    for (size_t index = 0; rc == LK_OK && index < rows->range_count; index++) {
-        rc = append_range(rows, &rows->ranges[index], err);
+    lk_chunks chunks;
+    view      open = {0};
+    lk_rc     rc = lk_chunks_init(&chunks, rows, locate, err);
+    if (rc != LK_OK) {
+        return rc;
     }
+    for (size_t index = 0; rc == LK_OK && index < rows->range_count; index++) {
+        rc = append_range(&chunks, index, &open, err);
+    }
+    lk_chunks_deinit(&chunks);
     return rc;
 }

@@ -329,7 +329,8 @@ lk_rc lk_morsel_scan_new(
     lk_morsel_scan *scan = calloc(1, sizeof *scan);
     LK_ASSERT(scan != NULL);
     scan->dataset = lk_dataset_ref(dataset);
-    scan->pool = lk_buffer_pool_new(dataset->env.budget);
+    scan->owns_pool = dataset->env.buffers == NULL;
+    scan->pool = scan->owns_pool ? lk_buffer_pool_new(dataset->env.budget) : dataset->env.buffers;
     atomic_init(&scan->left, options->limit);
     choose_columns(scan, options);
     rc = make_schema(scan, err);
@@ -382,7 +383,9 @@ void lk_morsel_scan_close(lk_morsel_scan *scan)
         return;
     }
     lk_schema_release(&scan->schema);
-    lk_buffer_pool_close(scan->pool);
+    if (scan->owns_pool) {
+        lk_buffer_pool_close(scan->pool);
+    }
     lk_dataset_unref(scan->dataset);
     lk_arena_close(&scan->arena);
     free(scan->morsels);

@@ -31,6 +31,7 @@ struct lk_morsel_scan {
     size_t              tested_count;
     lk_cancel          *cancel;
     lk_buffer_pool     *pool;
+    bool                owns_pool;
     lk_morsel          *morsels;
     size_t              morsel_count;
     lk_row_range       *ranges;
