@@ -46,6 +46,9 @@ static lk_rc choose(const lk_encoding *encoding, lk_arena *arena, lk_codec *out,
 
 lk_rc lk_codec_new(const lk_encoding *encoding, lk_arena *arena, const lk_codec **out, lk_err *err)
 {
+    if (encoding->kind == LK_ENCODING_PACKED_STRUCT) { /* rows of bytes; their members are cut out later */
+        return lk_packed_codec(encoding, arena, out, err);
+    }
     lk_codec *codec = lk_arena_take(arena, sizeof *codec);
     *out = codec;
     return choose(encoding, arena, codec, err);

@@ -68,12 +68,15 @@ LK_MUST_CHECK lk_rc lk_variable_codec(const lk_encoding *encoding, lk_codec *out
 LK_MUST_CHECK lk_rc lk_fsst_codec(const lk_encoding *encoding, lk_arena *arena, lk_codec *out, lk_err *err);
 LK_MUST_CHECK lk_rc lk_general_codec(
     const lk_encoding *encoding, lk_arena *arena, lk_codec *out, lk_err *err);
+LK_MUST_CHECK lk_rc lk_packed_codec(
+    const lk_encoding *encoding, lk_arena *arena, const lk_codec **out, lk_err *err);
 LK_MUST_CHECK lk_rc lk_fsl_codec(const lk_encoding *encoding, lk_arena *arena, lk_codec *out, lk_err *err);
 
 /* -- dictionaries ---------------------------------------------------------------------------------- */
 typedef struct lk_dictionary {
     uint64_t  count;
     uint32_t  width;   /* bytes an item; 0: variable */
+    uint32_t  bits;    /* of an item; 1 of a boolean, which takes a byte; 0: variable */
     uint64_t *offsets; /* variable: count + 1, ascending, within bytes */
     uint8_t  *bytes;
     size_t    size;
@@ -82,6 +85,9 @@ typedef struct lk_dictionary {
 /* Decodes a page's dictionary block into the arena. *size: what it takes there. */
 LK_MUST_CHECK lk_rc lk_dictionary_read(const lk_encoding *encoding, lk_bytes block, uint64_t count,
     lk_arena *arena, lk_scratch *scratch, lk_dictionary **out, lk_err *err);
+
+/* The bytes of item `index`, which is clamped. */
+lk_bytes lk_dictionary_item(const lk_dictionary *dictionary, uint64_t index);
 
 /* The codec whose rows are items of the dictionary, by the indices that `indices` decodes. */
 LK_MUST_CHECK lk_rc lk_dictionary_codec(const lk_dictionary *dictionary, const lk_codec *indices,

@@ -428,10 +428,33 @@ lk_rc lk_column_copy(lk_column *column, const lk_column *from, uint64_t start, u
     return LK_OK;
 }
 
+lk_rc lk_column_put(lk_column *column, lk_bytes value, lk_err *err)
+{
+    if (column->offset_bytes > 0) {
+        lk_rc rc = lk_column_reserve(column, value.size, err);
+        if (rc != LK_OK) {
+            return rc;
+        }
+        if (value.size > 0) {
+            memcpy(column->data.data + column->data_size, value.data, value.size);
+        }
+        column->data_size += value.size;
+        repeat_offset(column, 1);
+        return LK_OK;
+    }
+    if (value.size != (column->row_bits + 7) / 8 || value.size == 0) {
+        return lk_fail(err, LK_E_CORRUPT_FILE, "a value of %zu bytes in a column of %u bits", value.size,
+            column->row_bits);
+    }
+    lk_column_put_bits(column, (const uint8_t *)value.data, 0, 1);
+    return LK_OK;
+}
+
 /* -- arrays ---------------------------------------------------------------------------------------- */
 typedef struct node {
     lk_buffer          buffers[3];
     const void        *pointers[3];
+    struct ArrowArray  dictionary;
     struct ArrowArray *children[];
 } node;
 
@@ -443,6 +466,9 @@ static void release(struct ArrowArray *array)
             array->children[child]->release(array->children[child]);
         }
         free(array->children[child]);
+    }
+    if (self->dictionary.release != NULL) {
+        self->dictionary.release(&self->dictionary);
     }
     for (size_t i = 0; i < 3; i++) {
         lk_buffer_give(&self->buffers[i]);
@@ -482,6 +508,14 @@ void lk_column_set_validity(struct ArrowArray *array, lk_validity *validity)
     self->pointers[0] = validity->bits.data;
     array->null_count = (int64_t)validity->null_count;
     *validity = (lk_validity){0};
+}
+
+void lk_column_set_dictionary(struct ArrowArray *array, struct ArrowArray *dictionary)
+{
+    node *self = array->private_data;
+    self->dictionary = *dictionary;
+    dictionary->release = NULL;
+    array->dictionary = &self->dictionary;
 }
 
 static void finish_values(lk_column *column, lk_validity *validity, uint64_t length, struct ArrowArray *out)

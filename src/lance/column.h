@@ -109,6 +109,13 @@ void lk_column_finish(lk_column *column, struct ArrowArray *out);
 /* Gives a struct's node (made with one empty buffer) its validity. */
 void lk_column_set_validity(struct ArrowArray *array, lk_validity *validity);
 
+/* Gives an array of indices its values (moved in). */
+void lk_column_set_dictionary(struct ArrowArray *array, struct ArrowArray *dictionary);
+
+/* Writes (not the validity of) the next row: its fixed bytes, a byte of a boolean, a text. LK_E_CORRUPT_FILE for
+ * fixed bytes of another size. */
+LK_MUST_CHECK lk_rc lk_column_put(lk_column *column, lk_bytes value, lk_err *err);
+
 /* An array node over these buffers (moved in; data may be NULL) with room for children. */
 void lk_column_node(struct ArrowArray *out, uint64_t length, uint64_t null_count, lk_buffer *buffers,
     size_t buffer_count, size_t child_count);

@@ -37,6 +37,8 @@ typedef struct lk_lance_env { /* what Lance code needs from outside; all borrowe
      * dataset closes it. NULL: such tables open, but their foreign rows are refused. */
     lk_rc (*open_base)(void *context, lk_bytes path, lk_store **out, lk_err *err);
     void *open_base_context;
+    const struct lk_blob_outside
+        *blob_outside; /* opens blobs that lie outside of tables (lance/blob.h); NULL: refused by name */
 } lk_lance_env;
 
 /* version 0: the latest by the directory listing. LK_E_NOT_FOUND when there is no such dataset or version,
@@ -83,8 +85,10 @@ unsigned lk_meta_column_find(lk_bytes name);
 typedef struct lk_scan_options {
     const size_t *columns; /* top-level fields to return, in this order; NULL: all */
     size_t        column_count;
-    unsigned      meta;       /* lk_meta_column, added up */
-    bool          no_columns; /* count only: batches with length and no children */
+    unsigned      meta;              /* lk_meta_column, added up */
+    bool          dictionary_values; /* dictionary columns as their values; else as dictionaries */
+    bool          blob_bytes;        /* blobs as their bytes; else as descriptors (lance/blob.h) */
+    bool          no_columns;        /* count only: batches with length and no children */
     const lk_predicate
         *predicate; /* NULL: every row; borrowed until close. Exact: rows that fail are dropped */
     struct lk_row_set

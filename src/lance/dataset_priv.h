@@ -52,11 +52,12 @@ LK_MUST_CHECK lk_rc lk_dataset_stats(lk_dataset *dataset, size_t fragment, size_
 /*
  * Where a field's rows lie: fills *out for `field` (index in manifest->schema->fields) in this fragment. Leaves
  * found in no file get file = NULL (all null); a struct gets its children. Sources live in the arena, files are
- * references held until lk_dataset_source_close.
+ * references held until lk_dataset_source_close. as: the field in the view (view.h) that is wanted; it must live as
+ * long as the source.
  */
-LK_MUST_CHECK lk_rc lk_dataset_source(
-    lk_dataset *dataset, size_t fragment, size_t field, lk_arena *arena, lk_field_source *out, lk_err *err);
-void lk_dataset_source_close(lk_field_source *source); /* accepts zero; lets the files go */
+LK_MUST_CHECK lk_rc lk_dataset_source(lk_dataset *dataset, size_t fragment, size_t field,
+    const struct ArrowSchema *as, lk_arena *arena, lk_field_source *out, lk_err *err);
+void                lk_dataset_source_close(lk_field_source *source); /* accepts zero; lets the files go */
 
 /* The deleted rows of a fragment, read on first use; *out = NULL when none. Borrowed from the dataset. */
 LK_MUST_CHECK lk_rc lk_dataset_deletion(

@@ -14,24 +14,6 @@
 #include <stdlib.h>
 
 /* -- leaves ---------------------------------------------------------------------------------------- */
-static lk_rc levels_of(const lk_page_layout *layout, const lk_column *column, lk_thresholds *out, lk_err *err)
-{
-    unsigned level = 1;
-    if (layout->layer_count != column->parent_count + 1 || lk_has_lists(layout)) {
-        return lk_fail(err, LK_E_CORRUPT_FILE, "a page of %zu layers for a column inside %zu structs",
-            layout->layer_count, column->parent_count);
-    }
-    *out = (lk_thresholds){.leaf = 1};
-    for (size_t layer = 0; layer < layout->layer_count; layer++) {
-        level += lk_layer_levels(layout->layers[layer]);
-        if (layer < column->parent_count) {
-            out->parents[layer] = (uint16_t)level;
-        }
-    }
-    out->max = (uint16_t)(level - 1);
-    return LK_OK;
-}
-
 static lk_rc page_rows(const lk_page_rows *rows, lk_err *err)
 {
     bool lists = rows->stream != NULL;
@@ -42,7 +24,6 @@ static lk_rc page_rows(const lk_page_rows *rows, lk_err *err)
         return lists ? lk_fullzip_entries(rows, err) : lk_fullzip_rows(rows, err);
     case LK_PAGE_CONSTANT:
         return lists ? lk_constant_entries(rows, err) : lk_constant_rows(rows, err);
-    case LK_PAGE_BLOB:
     default:
         break;
     }
@@ -115,27 +96,36 @@ lk_rc lk_decode_each_page(
     return rc;
 }
 
-typedef struct page_sink {
-    lk_column *column;
-    lk_stream *stream;
-} page_sink;
+static lk_rc check_levels(const lk_leaf_decode *leaf, const lk_page *page, lk_thresholds *out, lk_err *err)
+{
+    const lk_page_layout *layout = &page->layout;
+    size_t                parents = lk_shape_has_levels(leaf->shape) ? leaf->column->parent_count : 0;
+    return leaf->stream != NULL ? lk_stream_check(leaf->stream, layout, err)
+                                : lk_thresholds_of(layout->layers, layout->layer_count, parents, out, err);
+}
 
 static lk_rc decode_page(void *context, lk_page_rows *rows, lk_err *err)
 {
-    page_sink *sink = context;
-    rows->column = sink->column;
-    rows->stream = sink->stream;
-    lk_rc rc = sink->stream != NULL ? lk_stream_check(sink->stream, &rows->page->layout, err)
-                                    : levels_of(&rows->page->layout, sink->column, &rows->thresholds, err);
-    return rc == LK_OK ? page_rows(rows, err) : rc;
+    lk_leaf_decode *leaf = context;
+    uint64_t        before = leaf->column->rows;
+    rows->column = leaf->column;
+    rows->stream = leaf->stream;
+    lk_rc rc = lk_shape_page_begin(leaf->shape, rows, err);
+    if (rc == LK_OK) {
+        rc = check_levels(leaf, rows->page, &rows->thresholds, err);
+    }
+    if (rc == LK_OK) {
+        rc = page_rows(rows, err);
+    }
+    return rc == LK_OK ? lk_shape_page_end(leaf->shape, rows, before, leaf->parents, leaf->parent_count, err)
+                       : rc;
 }
 
-lk_rc lk_decode_pages(
-    lk_decoder *self, const lk_field_source *source, lk_column *column, lk_stream *stream, lk_err *err)
+lk_rc lk_decode_pages(lk_decoder *self, lk_leaf_decode *leaf, lk_err *err)
 {
-    page_sink sink = {column, stream};
-    lk_rc     rc = lk_decode_each_page(self, source, decode_page, &sink, err);
-    if (rc == LK_OK && (stream != NULL ? stream->rows : column->rows) != self->rows) {
+    const lk_field_source *source = leaf->shape->source;
+    lk_rc                  rc = lk_decode_each_page(self, source, decode_page, leaf, err);
+    if (rc == LK_OK && (leaf->stream != NULL ? leaf->stream->rows : leaf->column->rows) != self->rows) {
         rc = lk_fail(err, LK_E_CORRUPT_FILE, "%.*s: rows beyond its pages", LK_FMT(source->file->key));
     }
     return rc;
@@ -166,28 +156,37 @@ lk_rc lk_decode_check_text(const lk_column *column, lk_err *err)
     return good ? LK_OK : lk_fail(err, LK_E_CORRUPT_FILE, "text that is not UTF-8");
 }
 
+/* Rows of a leaf that is in no file: it says nothing of its structs. */
+static lk_rc absent(lk_decoder *self, lk_column *column, lk_err *err)
+{
+    lk_thresholds none = {.leaf = 1};
+    for (size_t parent = 0; parent < column->parent_count; parent++) {
+        none.parents[parent] = UINT16_MAX;
+    }
+    return lk_column_nulls(column, self->rows, 1, &none, err);
+}
+
 static lk_rc decode_leaf(lk_decoder *self, const lk_field_source *source, lk_validity *parents,
     size_t parent_count, struct ArrowArray *out, lk_err *err)
 {
-    lk_column     column = {0};
-    lk_thresholds none = {.leaf = 1};
-    for (size_t parent = 0; parent < parent_count; parent++) {
-        none.parents[parent] = UINT16_MAX; /* a leaf that is missing says nothing of its structs */
+    lk_shape  shape;
+    lk_column column = {0};
+    lk_rc     rc = lk_shape_open(&shape, source, false, err);
+    if (rc == LK_OK) { /* levels in descriptors: page by page, see lk_shape_page_end */
+        size_t told = lk_shape_has_levels(&shape) ? parent_count : 0;
+        rc = lk_column_init(&column, shape.stored, self->rows, self->scratch.pool, parents, told, err);
     }
-    lk_rc rc =
-        lk_column_init(&column, source->field, self->rows, self->scratch.pool, parents, parent_count, err);
     if (rc == LK_OK && source->file != NULL) {
-        rc = lk_decode_pages(self, source, &column, NULL, err);
+        lk_leaf_decode leaf = {&shape, &column, NULL, parents, parent_count};
+        rc = lk_decode_pages(self, &leaf, err);
     } else if (rc == LK_OK) {
-        rc = lk_column_nulls(&column, self->rows, 1, &none, err);
+        rc = absent(self, &column, err);
     }
     if (rc == LK_OK) {
-        rc = lk_decode_check_text(&column, err);
-    }
-    if (rc == LK_OK) {
-        lk_column_finish(&column, out);
+        rc = lk_shape_finish(&shape, &column, out, err);
     }
     lk_column_deinit(&column);
+    lk_shape_close(&shape);
     return rc;
 }
 
@@ -195,6 +194,11 @@ static lk_rc decode_leaf(lk_decoder *self, const lk_field_source *source, lk_val
 bool lk_is_struct(const struct ArrowSchema *field)
 {
     return strcmp(field->format, "+s") == 0;
+}
+
+bool lk_source_is_struct(const lk_field_source *source)
+{
+    return source->kind == LK_COLUMN_PLAIN && lk_is_struct(source->field);
 }
 
 bool lk_is_list(const struct ArrowSchema *field)
@@ -205,7 +209,7 @@ bool lk_is_list(const struct ArrowSchema *field)
 
 bool lk_source_has_lists(const lk_field_source *source)
 {
-    bool found = lk_is_list(source->field);
+    bool found = source->kind == LK_COLUMN_PLAIN && lk_is_list(source->field);
     for (size_t child = 0; !found && child < source->child_count; child++) {
         found = lk_source_has_lists(&source->children[child]);
     }
@@ -265,11 +269,7 @@ static lk_rc all_null(lk_decoder *self, lk_validity *validity, lk_err *err)
 static lk_rc decode_struct(lk_decoder *self, const lk_field_source *source, lk_validity *parents,
     size_t parent_count, struct ArrowArray *out, lk_err *err)
 {
-    if ((int64_t)source->child_count != source->field->n_children) {
-        lk_rc rc = lk_fail(err, LK_E_UNSUPPORTED_FORMAT, "packed struct");
-        lk_detail(err, "Lance packed struct columns");
-        return rc;
-    }
+    LK_ASSERT((int64_t)source->child_count == source->field->n_children);
     lk_buffer    none = {0};
     lk_validity *own = calloc(parent_count + 1, sizeof *own);
     LK_ASSERT(own != NULL);
@@ -299,7 +299,7 @@ lk_rc lk_decode_field(lk_decoder *self, const lk_field_source *source, lk_validi
     if (parent_count >= LK_LAYERS_MAX) {
         return lk_fail(err, LK_E_LIMIT, "structs nest more than %d deep", LK_LAYERS_MAX);
     }
-    return lk_is_struct(source->field) ? decode_struct(self, source, parents, parent_count, out, err)
+    return lk_source_is_struct(source) ? decode_struct(self, source, parents, parent_count, out, err)
                                        : decode_leaf(self, source, parents, parent_count, out, err);
 }
 

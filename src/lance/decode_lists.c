@@ -50,7 +50,7 @@ static size_t layer_of(const walk *self, const lk_stream *teller)
 }
 
 /* -- leaves ---------------------------------------------------------------------------------------- */
-static lk_rc read_stream(walk *self, const lk_field_source *source, lk_stream *stream, lk_err *err)
+static lk_rc read_stream(walk *self, lk_shape *shape, lk_stream *stream, lk_err *err)
 {
     lk_buffer_pool *pool = self->decoder->scratch.pool;
     stream->layer_count = self->depth + 1;
@@ -58,9 +58,10 @@ static lk_rc read_stream(walk *self, const lk_field_source *source, lk_stream *s
     for (size_t node = 0; node < self->depth; node++) {
         stream->is_list[self->depth - node] = self->is_list[node];
     }
-    lk_rc rc = lk_column_init(&stream->values, source->field, 0, pool, NULL, 0, err);
+    lk_rc rc = lk_column_init(&stream->values, shape->stored, 0, pool, NULL, 0, err);
     if (rc == LK_OK) {
-        rc = lk_decode_pages(self->decoder, source, &stream->values, stream, err);
+        lk_leaf_decode leaf = {.shape = shape, .column = &stream->values, .stream = stream};
+        rc = lk_decode_pages(self->decoder, &leaf, err);
     }
     if (rc == LK_OK && stream->values.rows != lk_stream_count(stream, lk_stream_slots(stream, 0))) {
         rc = lk_fail(err, LK_E_CORRUPT_FILE, "a column has other values than levels");
@@ -68,7 +69,7 @@ static lk_rc read_stream(walk *self, const lk_field_source *source, lk_stream *s
     if (rc == LK_OK && stream->values.type.layout != LK_LAYOUT_NULL) {
         rc = lk_stream_validity(stream, 0, &stream->values.validity, err);
     }
-    return rc == LK_OK ? lk_decode_check_text(&stream->values, err) : rc;
+    return rc;
 }
 
 static lk_rc decode_leaf(
@@ -79,12 +80,19 @@ static lk_rc decode_leaf(
     }
     lk_stream *stream = calloc(1, sizeof *stream);
     LK_ASSERT(stream != NULL);
-    lk_rc rc = read_stream(self, source, stream, err);
+    lk_shape shape;
+    lk_rc    rc = lk_shape_open(&shape, source, self->lists > 0, err);
+    if (rc == LK_OK) {
+        rc = read_stream(self, &shape, stream, err);
+    }
+    if (rc == LK_OK) {
+        rc = lk_shape_finish(&shape, &stream->values, out, err);
+    }
+    lk_shape_close(&shape);
     if (rc != LK_OK) {
         free_stream(stream);
         return rc;
     }
-    lk_column_finish(&stream->values, out);
     *teller = stream;
     return LK_OK;
 }
@@ -238,10 +246,10 @@ static lk_rc decode_list(
 static lk_rc decode_node(
     walk *self, const lk_field_source *source, struct ArrowArray *out, lk_stream **teller, lk_err *err)
 {
-    if (lk_is_list(source->field)) {
+    if (source->kind == LK_COLUMN_PLAIN && lk_is_list(source->field)) {
         return decode_list(self, source, out, teller, err);
     }
-    return lk_is_struct(source->field) ? decode_struct(self, source, out, teller, err)
+    return lk_source_is_struct(source) ? decode_struct(self, source, out, teller, err)
                                        : decode_leaf(self, source, out, teller, err);
 }
 
@@ -287,11 +295,31 @@ static lk_rc null_leaf(
     return rc;
 }
 
+static lk_rc null_dictionary(
+    lk_decoder *decoder, const struct ArrowSchema *field, uint64_t rows, struct ArrowArray *out, lk_err *err)
+{
+    struct ArrowSchema indices = {.format = field->format, .name = field->name, .flags = ARROW_FLAG_NULLABLE};
+    struct ArrowArray  values = {0};
+    lk_rc              rc = null_leaf(decoder, field->dictionary, 0, &values, err);
+    if (rc == LK_OK) {
+        rc = null_leaf(decoder, &indices, rows, out, err);
+    }
+    if (rc == LK_OK) {
+        lk_column_set_dictionary(out, &values);
+    } else if (values.release != NULL) {
+        values.release(&values);
+    }
+    return rc;
+}
+
 lk_rc lk_decode_nulls(
     lk_decoder *decoder, const struct ArrowSchema *field, uint64_t rows, struct ArrowArray *out, lk_err *err)
 {
     bool      list = lk_is_list(field);
     lk_buffer buffers[2] = {0};
+    if (field->dictionary != NULL) {
+        return null_dictionary(decoder, field, rows, out, err);
+    }
     if (!list && !lk_is_struct(field)) {
         return null_leaf(decoder, field, rows, out, err);
     }

@@ -2,6 +2,7 @@
 #define LK_LANCE_DECODE_PRIV_H
 /* decode_priv.h - what decode.c (structs and leaves) and decode_lists.c (everything in or around lists) share. */
 #include "lance/file_priv.h"
+#include "lance/shape.h"
 #include "lance/stream.h"
 
 /* What one lk_file_decode carries around. Confined. */
@@ -28,9 +29,17 @@ typedef lk_rc lk_page_visit(void *context, lk_page_rows *rows, lk_err *err);
 LK_MUST_CHECK lk_rc lk_decode_each_page(
     lk_decoder *decoder, const lk_field_source *source, lk_page_visit *visit, void *context, lk_err *err);
 
-/* The pages of a column into `column`, and with a stream their levels into that. */
-LK_MUST_CHECK lk_rc lk_decode_pages(
-    lk_decoder *decoder, const lk_field_source *source, lk_column *column, lk_stream *stream, lk_err *err);
+/* A leaf on its way: its column, and in lists the stream that its levels go to. */
+typedef struct lk_leaf_decode {
+    lk_shape    *shape;
+    lk_column   *column;
+    lk_stream   *stream; /* NULL: not in lists */
+    lk_validity *parents;
+    size_t       parent_count;
+} lk_leaf_decode;
+
+/* The pages of a leaf. */
+LK_MUST_CHECK lk_rc lk_decode_pages(lk_decoder *decoder, lk_leaf_decode *leaf, lk_err *err);
 
 /* LK_E_CORRUPT_FILE for text that is not UTF-8. */
 LK_MUST_CHECK lk_rc lk_decode_check_text(const lk_column *column, lk_err *err);
@@ -47,5 +56,6 @@ bool lk_source_present(const lk_field_source *source);   /* some leaf below lies
 bool lk_source_has_lists(const lk_field_source *source); /* a list or map, at any depth */
 bool lk_is_list(const struct ArrowSchema *field);        /* list, large list or map */
 bool lk_is_struct(const struct ArrowSchema *field);
+bool lk_source_is_struct(const lk_field_source *source); /* of columns of its own */
 
 #endif

@@ -4,7 +4,7 @@
  */
 #include "lance/codec.h"
 
-enum { DICTIONARY_BYTES_MAX = 64 * 1024 * 1024 };
+enum { DICTIONARY_BYTES_MAX = 256 * 1024 * 1024 };
 
 /* -- reading the items ----------------------------------------------------------------------------- */
 static lk_rc damaged(lk_err *err)
@@ -38,19 +38,6 @@ static lk_rc variable_items(lk_bytes block, uint64_t count, lk_arena *arena, lk_
     return LK_OK;
 }
 
-static lk_rc fixed_items(const lk_encoding *encoding, lk_bytes block, lk_arena *arena, lk_scratch *scratch,
-    lk_dictionary *out, lk_err *err)
-{
-    uint32_t bits = lk_block_bits(encoding);
-    if (bits % 8 != 0 || bits == 0 || out->count > DICTIONARY_BYTES_MAX / (bits / 8)) {
-        return damaged(err);
-    }
-    out->width = bits / 8;
-    out->size = (size_t)out->count * out->width;
-    out->bytes = lk_arena_take(arena, out->size + 1);
-    return lk_block_words(encoding, block, out->count, bits, out->bytes, scratch, err);
-}
-
 static lk_rc unwrap(const lk_encoding *encoding, lk_bytes *block, lk_scratch *scratch, lk_err *err)
 {
     size_t size = 0;
@@ -68,6 +55,54 @@ static lk_rc unwrap(const lk_encoding *encoding, lk_bytes *block, lk_scratch *sc
         *block = (lk_bytes){(const char *)scratch->plain.data, size};
     }
     return rc;
+}
+
+/* Bits to bytes. */
+static lk_rc boolean_items(
+    const lk_encoding *encoding, lk_bytes block, lk_scratch *scratch, lk_dictionary *out, lk_err *err)
+{
+    if (encoding->kind == LK_ENCODING_GENERAL) {
+        lk_rc rc = unwrap(encoding, &block, scratch, err);
+        if (rc != LK_OK) {
+            return rc;
+        }
+        encoding = encoding->values;
+    }
+    if (encoding->kind != LK_ENCODING_FLAT || block.size < (out->count + 7) / 8) {
+        return damaged(err);
+    }
+    for (uint64_t item = 0; item < out->count; item++) {
+        out->bytes[item] = (uint8_t)block.data[item / 8] >> (item % 8) & 1;
+    }
+    return LK_OK;
+}
+
+static lk_rc fixed_items(const lk_encoding *encoding, lk_bytes block, lk_arena *arena, lk_scratch *scratch,
+    lk_dictionary *out, lk_err *err)
+{
+    uint32_t bits = lk_block_bits(encoding);
+    if ((bits % 8 != 0 && bits != 1) || bits == 0 || out->count > DICTIONARY_BYTES_MAX / ((bits + 7) / 8)) {
+        return damaged(err);
+    }
+    out->bits = bits;
+    out->width = (bits + 7) / 8;
+    out->size = (size_t)out->count * out->width;
+    out->bytes = lk_arena_take(arena, out->size + 1);
+    if (bits == 1) {
+        return boolean_items(encoding, block, scratch, out, err);
+    }
+    return lk_block_words(encoding, block, out->count, bits, out->bytes, scratch, err);
+}
+
+lk_bytes lk_dictionary_item(const lk_dictionary *dictionary, uint64_t index)
+{
+    index = index < dictionary->count ? index : dictionary->count - 1;
+    if (dictionary->width > 0) {
+        return (lk_bytes){(const char *)dictionary->bytes + index * dictionary->width, dictionary->width};
+    }
+    uint64_t start = dictionary->offsets[index];
+    return (lk_bytes){
+        (const char *)dictionary->bytes + start, (size_t)(dictionary->offsets[index + 1] - start)};
 }
 
 lk_rc lk_dictionary_read(const lk_encoding *encoding, lk_bytes block, uint64_t count, lk_arena *arena,
@@ -108,6 +143,17 @@ static void gather_fixed(
     }
 }
 
+static void gather_bits(
+    const lk_dictionary *dictionary, const uint8_t *words, uint32_t width, uint32_t count, lk_column *column)
+{
+    uint64_t first = column->rows;
+    for (uint32_t at = 0; at < count; at++) {
+        column->rows = first + at;
+        lk_column_put_bits(column, dictionary->bytes + index_at(words, width, at, dictionary->count), 0, 1);
+    }
+    column->rows = first;
+}
+
 static lk_rc gather_variable(const lk_dictionary *dictionary, const uint8_t *words, uint32_t width,
     uint32_t count, lk_column *column, lk_err *err)
 {
@@ -146,6 +192,10 @@ static lk_rc dictionary_append(const lk_codec *codec, const lk_chunk *chunk, uin
     if (rc != LK_OK) {
         return rc;
     }
+    if (dictionary->bits == 1) {
+        gather_bits(dictionary, scratch->words.data, width, count, column);
+        return LK_OK;
+    }
     if (dictionary->width > 0) {
         gather_fixed(dictionary, scratch->words.data, width, count, lk_column_next(column));
         return LK_OK;
@@ -161,7 +211,7 @@ lk_rc lk_dictionary_codec(const lk_dictionary *dictionary, const lk_codec *indic
     }
     lk_codec *codec = lk_arena_take(arena, sizeof *codec);
     *codec = (lk_codec){.append = dictionary_append,
-        .bits = dictionary->width * 8,
+        .bits = dictionary->bits,
         .buffers = indices->buffers,
         .inner = indices,
         .state = dictionary};

@@ -13,6 +13,7 @@
 enum {
     LK_ENCODING_DEPTH_MAX = 8, /* the reference nests four deep */
     LK_LAYERS_MAX = 64,        /* LK_SCHEMA_DEPTH_MAX structs and as many lists */
+    LK_PACKED_FIELDS_MAX = 4096,
     LK_VALUE_BUFFERS_MAX = 12, /* of a chunk: fixed-size lists have one validity buffer a level */
     LK_PAGE_BUFFERS_MAX = 16,
     LK_SYMBOL_TABLE_BYTES_MAX = 8192 /* FSST writes 2,312 */
@@ -38,15 +39,24 @@ typedef enum lk_encoding_kind { /* = the field numbers of CompressiveEncoding */
 typedef enum lk_scheme { LK_SCHEME_LZ4 = 1, LK_SCHEME_ZSTD = 2 } lk_scheme;
 
 typedef struct lk_encoding lk_encoding;
+
+/* One member of a packed struct: `bits` wide, or after a length of `length_bits` bits. */
+typedef struct lk_packed_field {
+    const lk_encoding *values;
+    uint32_t           bits, length_bits; /* one of them is 0 */
+} lk_packed_field;
+
 struct lk_encoding {
-    lk_encoding_kind   kind;
-    uint32_t           bits; /* FLAT: bits a value (0: packed away); bitpackings: of the unpacked word */
-    uint32_t           items_per_value; /* FIXED_SIZE_LIST */
-    bool               has_validity;    /* FIXED_SIZE_LIST */
-    lk_scheme          scheme;          /* GENERAL */
-    lk_bytes           symbol_table;    /* FSST */
-    const lk_encoding *values;          /* out of line, FSST, RLE, split, GENERAL, list: what it holds */
-    const lk_encoding *lengths;         /* RLE: run lengths; VARIABLE: offsets */
+    lk_encoding_kind       kind;
+    uint32_t               bits; /* FLAT: bits a value (0: packed away); bitpackings: of the unpacked word */
+    uint32_t               items_per_value; /* FIXED_SIZE_LIST */
+    bool                   has_validity;    /* FIXED_SIZE_LIST */
+    lk_scheme              scheme;          /* GENERAL */
+    lk_bytes               symbol_table;    /* FSST */
+    const lk_encoding     *values;          /* out of line, FSST, RLE, split, GENERAL, list: what it holds */
+    const lk_encoding     *lengths;         /* RLE: run lengths; VARIABLE: offsets */
+    const lk_packed_field *fields;          /* both packed structs; the fixed one's have no values */
+    size_t                 field_count;
 };
 
 typedef enum lk_layer { /* = RepDefLayer */
@@ -72,8 +82,7 @@ static inline unsigned lk_layer_levels(uint8_t layer)
 typedef enum lk_layout_kind { /* = the field numbers of PageLayout */
     LK_PAGE_MINIBLOCK = 1,
     LK_PAGE_CONSTANT = 2,
-    LK_PAGE_FULLZIP = 3,
-    LK_PAGE_BLOB = 4
+    LK_PAGE_FULLZIP = 3 /* 4, a blob's, is one of these with is_blob */
 } lk_layout_kind;
 
 typedef struct lk_page_layout {
@@ -96,6 +105,10 @@ typedef struct lk_page_layout {
     bool     has_inline_value;
     lk_bytes inline_value;
     uint64_t num_rep_values, num_def_values;
+    /* blob: everything above is the layout of the descriptors, this of the rows */
+    bool    is_blob;
+    uint8_t outer_layers[LK_LAYERS_MAX];
+    size_t  outer_layer_count;
 } lk_page_layout;
 
 static inline bool lk_has_lists(const lk_page_layout *layout)

@@ -12,6 +12,7 @@
  */
 #include "lance/codec.h"
 #include "lance/file_read.h"
+#include "lance/packed.h"
 #include "lance/stats.h"
 #include "lance/v20_encoding.h"
 
@@ -34,6 +35,7 @@ typedef struct lk_page {
     uint32_t           *row_starts;   /* with lists: chunk_count + 1, rows that ended before the chunk */
     uint8_t            *continues;    /* with lists: the chunk begins inside row row_starts[chunk] */
     lk_fsst            *fsst;         /* full-zip FSST, and FSST of 2.0 */
+    const lk_packed    *packed;       /* full-zip of variable packed structs */
     const lk_v20_array *v20;          /* of a 2.0 file, which has none of the above but fsst */
     size_t              charged;
 } lk_page;
@@ -85,6 +87,7 @@ lk_stats *lk_file_stats(lk_file_reader *file);
 typedef struct lk_page_rows {
     lk_file_reader     *file;
     const lk_page      *page;
+    const lk_codec     *codec;  /* the page's; with indices only: of a dictionary, the one of its indices */
     const lk_row_range *ranges; /* ascending, apart, inside the page */
     size_t              range_count;
     lk_column          *column;

@@ -45,14 +45,23 @@ typedef struct lk_row_range {
     uint64_t start, count;
 } lk_row_range;
 
-/* Which columns make up an Arrow field: a tree of the field's own shape. */
+typedef enum lk_column_kind {
+    LK_COLUMN_PLAIN,
+    LK_COLUMN_PACKED, /* a struct in one column */
+    LK_COLUMN_BLOB    /* descriptors (the field is a struct) or bytes (large binary), see blob.h */
+} lk_column_kind;
+
+/* Which columns make up an Arrow field: a tree of the field's own shape. A dictionary column is decoded as what the
+ * field says: a dictionary, or its values. */
 typedef struct lk_field_source lk_field_source;
 struct lk_field_source {
-    const struct ArrowSchema *field;
-    lk_file_reader           *file;     /* leaf: the file that holds it; NULL: in no file, all null */
-    size_t                    column;   /* leaf: its column in that file */
-    lk_field_source          *children; /* struct: one a child; a list of a 2.0 file has file and column too */
-    size_t                    child_count;
+    const struct ArrowSchema     *field;
+    lk_column_kind                kind;    /* leaf */
+    const struct lk_blob_outside *outside; /* leaf: of blobs; NULL: external ones are refused */
+    lk_file_reader               *file;    /* leaf: the file that holds it; NULL: in no file, all null */
+    size_t                        column;  /* leaf: its column in that file */
+    lk_field_source *children; /* struct: one a child; a list of a 2.0 file has file and column too */
+    size_t           child_count;
 };
 
 /*

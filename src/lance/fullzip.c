@@ -25,7 +25,8 @@ static lk_rc unsupported(const char *what, lk_err *err)
 static lk_rc load_fixed(lk_page *page, lk_err *err)
 {
     lk_encoding_kind kind = page->layout.values->kind;
-    if (kind != LK_ENCODING_FLAT && kind != LK_ENCODING_FIXED_SIZE_LIST) {
+    if (kind != LK_ENCODING_FLAT && kind != LK_ENCODING_FIXED_SIZE_LIST &&
+        kind != LK_ENCODING_PACKED_STRUCT) {
         return unsupported("fixed values that are not flat", err);
     }
     return lk_codec_new(page->layout.values, &page->arena, &page->codec, err);
@@ -37,6 +38,9 @@ static lk_rc load_variable(lk_page *page, lk_err *err)
     if (values->kind == LK_ENCODING_FSST && values->values->kind == LK_ENCODING_VARIABLE) {
         page->fsst = lk_arena_take(&page->arena, sizeof *page->fsst);
         return lk_fsst_read_table(values->symbol_table, page->fsst, err);
+    }
+    if (values->kind == LK_ENCODING_VARIABLE_PACKED_STRUCT) {
+        return lk_packed_new(values, &page->arena, &page->packed, err);
     }
     bool compressed = values->kind == LK_ENCODING_GENERAL && values->values->kind == LK_ENCODING_VARIABLE;
     return compressed || values->kind == LK_ENCODING_VARIABLE ? LK_OK
@@ -83,7 +87,7 @@ static uint64_t little(const uint8_t *at, size_t width)
 /* One row's bytes as the chunk of one value that the codec knows: bitmaps in front of the values. */
 static lk_rc append_fixed(const lk_page_rows *rows, const uint8_t *bytes, size_t size, lk_err *err)
 {
-    const lk_codec *codec = rows->page->codec;
+    const lk_codec *codec = rows->codec;
     lk_column      *column = rows->column;
     lk_chunk        chunk = {.buffer_count = codec->buffers, .values = 1};
     size_t          at = 0, level = 0;
@@ -108,7 +112,7 @@ static lk_rc append_fixed(const lk_page_rows *rows, const uint8_t *bytes, size_t
 
 static lk_rc check_fixed(const lk_page_rows *rows, lk_err *err)
 {
-    const lk_codec *codec = rows->page->codec;
+    const lk_codec *codec = rows->codec;
     uint32_t        bits = codec->bits;
     if (rows->column->type.layout == LK_LAYOUT_BITS && rows->column->level_count == 0) {
         return bits == 1 || bits == 8 ? LK_OK : damaged(rows->file, "booleans of another width", err);
@@ -123,7 +127,7 @@ static lk_rc check_fixed(const lk_page_rows *rows, lk_err *err)
 /* Rows without control words and bitmaps are one piece. */
 static bool plain(const lk_page_rows *rows, size_t stride)
 {
-    return rows->page->layout.bits_def == 0 && rows->page->codec->buffers == 1 &&
+    return rows->page->layout.bits_def == 0 && rows->codec->buffers == 1 &&
            rows->column->row_bits == stride * 8;
 }
 
@@ -227,7 +231,10 @@ static lk_rc append_value(const lk_page_rows *rows, lk_bytes value, lk_err *err)
 {
     lk_column *column = rows->column;
     lk_rc      rc = LK_OK;
-    if (rows->page->layout.values->kind == LK_ENCODING_GENERAL) {
+    if (rows->page->packed != NULL) {
+        rc =
+            value.size == 0 ? LK_OK : lk_packed_append(rows->page->packed, value, column, rows->scratch, err);
+    } else if (rows->page->layout.values->kind == LK_ENCODING_GENERAL) {
         rc = append_compressed(rows, value, err);
     } else if (rows->page->fsst != NULL && !rows->page->fsst->plain) {
         rc = append_coded(rows, value, err);

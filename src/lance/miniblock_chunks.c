@@ -18,7 +18,7 @@ lk_rc lk_chunks_init(lk_chunks *self, const lk_page_rows *rows, lk_chunks_locate
     self->wanted = rows->range_count == 1 ? self->one : malloc(2 * rows->range_count * sizeof *self->wanted);
     LK_ASSERT(self->wanted != NULL || rows->range_count == 0);
     self->read = self->wanted + rows->range_count;
-    lk_rc rc = lk_codec_check(rows->page->codec, rows->column, err);
+    lk_rc rc = lk_codec_check(rows->codec, rows->column, err);
     for (size_t range = 0; rc == LK_OK && range < rows->range_count; range++) {
         rc = locate(rows, &rows->ranges[range], &self->wanted[range].first, &self->wanted[range].end, err);
     }
@@ -149,7 +149,7 @@ lk_rc lk_chunks_open(lk_chunks *self, size_t range, size_t chunk, bool *fresh, l
 static lk_rc decode_whole(lk_chunks *self, lk_err *err)
 {
     const lk_page_rows *rows = self->rows;
-    const lk_codec     *codec = rows->page->codec;
+    const lk_codec     *codec = rows->codec;
     lk_column_deinit(&self->decoded);
     lk_rc rc = lk_column_init(
         &self->decoded, rows->column->field, self->parts.values, rows->scratch->pool, NULL, 0, err);
@@ -166,7 +166,7 @@ static lk_rc decode_whole(lk_chunks *self, lk_err *err)
 lk_rc lk_chunks_append(lk_chunks *self, size_t range, uint32_t start, uint32_t count, lk_err *err)
 {
     const lk_page_rows *rows = self->rows;
-    const lk_codec     *codec = rows->page->codec;
+    const lk_codec     *codec = rows->codec;
     bool shared = range + 1 < rows->range_count && self->wanted[range + 1].first == self->chunk;
     if (shared && !codec->sliced && !self->whole) {
         lk_rc rc = decode_whole(self, err);

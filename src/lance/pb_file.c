@@ -144,12 +144,58 @@ static lk_rc parse_leaf(const pb_encoding *pb, lk_encoding *out, lk_err *err)
                    ? unsupported("inline bit packing with compressed values", err)
                    : parse_word(pb->inline_bitpacking->uncompressed_bits_per_value, &out->bits, err);
     }
-    return unsupported(pb->constant != NULL             ? "constant inside a page"
-                       : pb->has_dictionary             ? "dictionary inside an encoding"
-                       : pb->packed_struct != NULL      ? "packed struct"
-                       : pb->has_variable_packed_struct ? "variable packed struct"
-                                                        : "of an unknown kind",
+    return unsupported(pb->constant != NULL ? "constant inside a page"
+                       : pb->has_dictionary ? "dictionary inside an encoding"
+                                            : "of an unknown kind",
         err);
+}
+
+static lk_rc parse_packed(
+    const Lk__Pbf__PackedStruct *pb, unsigned depth, lk_arena *arena, lk_encoding *out, lk_err *err)
+{
+    if (pb->n_bits_per_value == 0 || pb->n_bits_per_value > LK_PACKED_FIELDS_MAX) {
+        return lk_fail(err, LK_E_CORRUPT_FILE, "a packed struct of %zu members", pb->n_bits_per_value);
+    }
+    lk_packed_field *fields = lk_arena_take(arena, pb->n_bits_per_value * sizeof *fields);
+    out->fields = fields;
+    out->field_count = pb->n_bits_per_value;
+    for (size_t field = 0; field < out->field_count; field++) {
+        fields[field] = (lk_packed_field){0};
+        lk_rc rc = parse_bits(pb->bits_per_value[field], &fields[field].bits, err);
+        if (rc != LK_OK) {
+            return rc;
+        }
+    }
+    return parse_inner(pb->has_values, pb->values, depth, arena, &out->values, err);
+}
+
+static lk_rc parse_packed_field(const Lk__Pbf__VariablePackedField *pb, unsigned depth, lk_arena *arena,
+    lk_packed_field *out, lk_err *err)
+{
+    bool fixed = pb->has_bits_per_value && pb->bits_per_value > 0;
+    bool variable = pb->has_bits_per_length && (pb->bits_per_length == 32 || pb->bits_per_length == 64);
+    *out = (lk_packed_field){.length_bits = variable ? (uint32_t)pb->bits_per_length : 0};
+    if (fixed == variable) {
+        return lk_fail(err, LK_E_CORRUPT_FILE, "a member of a packed struct without a width");
+    }
+    lk_rc rc = fixed ? parse_bits(pb->bits_per_value, &out->bits, err) : LK_OK;
+    return rc == LK_OK ? parse_inner(pb->has_value, pb->value, depth, arena, &out->values, err) : rc;
+}
+
+static lk_rc parse_variable_packed(
+    const Lk__Pbf__VariablePackedStruct *pb, unsigned depth, lk_arena *arena, lk_encoding *out, lk_err *err)
+{
+    if (pb->n_fields == 0 || pb->n_fields > LK_PACKED_FIELDS_MAX) {
+        return lk_fail(err, LK_E_CORRUPT_FILE, "a packed struct of %zu members", pb->n_fields);
+    }
+    lk_packed_field *fields = lk_arena_take(arena, pb->n_fields * sizeof *fields);
+    out->fields = fields;
+    out->field_count = pb->n_fields;
+    lk_rc rc = LK_OK;
+    for (size_t field = 0; rc == LK_OK && field < out->field_count; field++) {
+        rc = parse_packed_field(pb->fields[field], depth, arena, &fields[field], err);
+    }
+    return rc;
 }
 
 static lk_rc parse_kind(const pb_encoding *pb, unsigned depth, lk_arena *arena, lk_encoding *out, lk_err *err)
@@ -187,6 +233,14 @@ static lk_rc parse_kind(const pb_encoding *pb, unsigned depth, lk_arena *arena, 
         out->kind = LK_ENCODING_FIXED_SIZE_LIST;
         return parse_list(pb->fixed_size_list, depth, arena, out, err);
     }
+    if (pb->packed_struct != NULL) {
+        out->kind = LK_ENCODING_PACKED_STRUCT;
+        return parse_packed(pb->packed_struct, depth, arena, out, err);
+    }
+    if (pb->variable_packed_struct != NULL) {
+        out->kind = LK_ENCODING_VARIABLE_PACKED_STRUCT;
+        return parse_variable_packed(pb->variable_packed_struct, depth, arena, out, err);
+    }
     return parse_leaf(pb, out, err);
 }
 
@@ -211,7 +265,7 @@ static lk_rc parse_optional(
     return present ? parse_encoding(view(message), 0, arena, out, err) : LK_OK;
 }
 
-static lk_rc parse_layers(const int32_t *layers, size_t count, lk_page_layout *out, lk_err *err)
+static lk_rc read_layers(const int32_t *layers, size_t count, uint8_t *out, size_t *out_count, lk_err *err)
 {
     if (count == 0 || count > LK_LAYERS_MAX) {
         return lk_fail(err, LK_E_CORRUPT_FILE, "a page of %zu layers", count);
@@ -220,10 +274,15 @@ static lk_rc parse_layers(const int32_t *layers, size_t count, lk_page_layout *o
         if (layers[layer] < LK_LAYER_ALL_VALID_ITEM || layers[layer] > LK_LAYER_NULL_AND_EMPTY_LIST) {
             return lk_fail(err, LK_E_CORRUPT_FILE, "unknown layer kind %d", layers[layer]);
         }
-        out->layers[layer] = (uint8_t)layers[layer];
+        out[layer] = (uint8_t)layers[layer];
     }
-    out->layer_count = count;
+    *out_count = count;
     return LK_OK;
+}
+
+static lk_rc parse_layers(const int32_t *layers, size_t count, lk_page_layout *out, lk_err *err)
+{
+    return read_layers(layers, count, out->layers, &out->layer_count, err);
 }
 
 static lk_rc parse_miniblock(
@@ -292,6 +351,34 @@ static lk_rc parse_constant(
                        : rc;
 }
 
+/* Of the layouts that may stand inside a blob's. */
+static lk_rc parse_layout(const Lk__Pbf__PageLayout *pb, lk_arena *arena, lk_page_layout *out, lk_err *err)
+{
+    if (pb->mini_block_layout != NULL) {
+        return parse_miniblock(pb->mini_block_layout, arena, out, err);
+    }
+    if (pb->constant_layout != NULL) {
+        return parse_constant(pb->constant_layout, arena, out, err);
+    }
+    if (pb->full_zip_layout != NULL) {
+        return parse_fullzip(pb->full_zip_layout, arena, out, err);
+    }
+    return unsupported("page layout of an unknown kind", err);
+}
+
+static lk_rc parse_blob(const Lk__Pbf__BlobLayout *pb, lk_arena *arena, lk_page_layout *out, lk_err *err)
+{
+    const Lk__Pbf__PageLayout *inner =
+        pb->has_inner_layout ? unpack(&lk__pbf__page_layout__descriptor, view(pb->inner_layout), arena)
+                             : NULL;
+    if (inner == NULL) {
+        return lk_fail(err, LK_E_CORRUPT_FILE, "a blob layout does not parse");
+    }
+    out->is_blob = true;
+    lk_rc rc = read_layers(pb->layers, pb->n_layers, out->outer_layers, &out->outer_layer_count, err);
+    return rc == LK_OK ? parse_layout(inner, arena, out, err) : rc;
+}
+
 lk_rc lk_pb_page_layout(lk_bytes any, lk_arena *arena, lk_page_layout *out, lk_err *err)
 {
     const Lk__Pbf__Any *outer = unpack(&lk__pbf__any__descriptor, any, arena);
@@ -308,16 +395,8 @@ lk_rc lk_pb_page_layout(lk_bytes any, lk_arena *arena, lk_page_layout *out, lk_e
         return lk_fail(err, LK_E_CORRUPT_FILE, "a page layout does not parse");
     }
     *out = (lk_page_layout){0};
-    if (pb->mini_block_layout != NULL) {
-        return parse_miniblock(pb->mini_block_layout, arena, out, err);
-    }
-    if (pb->constant_layout != NULL) {
-        return parse_constant(pb->constant_layout, arena, out, err);
-    }
-    if (pb->full_zip_layout != NULL) {
-        return parse_fullzip(pb->full_zip_layout, arena, out, err);
-    }
-    return unsupported(pb->has_blob_layout ? "blob" : "page layout of an unknown kind", err);
+    return pb->blob_layout != NULL ? parse_blob(pb->blob_layout, arena, out, err)
+                                   : parse_layout(pb, arena, out, err);
 }
 
 static lk_rc parse_page(const Lk__Pbf__Page *pb, lk_arena *arena, lk_page_meta *out, lk_err *err)

@@ -5,6 +5,7 @@
 #include "lance/column.h"
 #include "lance/cpu.h"
 #include "lance/scan_priv.h"
+#include "lance/view.h"
 
 #include <stdlib.h>
 
@@ -25,16 +26,16 @@ typedef struct morsel {
     bool                exact; /* kept_ranges hold survivors only */
 } morsel;
 
-static lk_rc decode(const morsel *self, size_t column, const lk_row_range *ranges, size_t count,
-    struct ArrowArray *out, lk_err *err)
+static lk_rc decode(const morsel *self, size_t column, const struct ArrowSchema *view,
+    const lk_row_range *ranges, size_t count, struct ArrowArray *out, lk_err *err)
 {
     lk_dataset     *dataset = self->scan->dataset;
     lk_field_source source = {0};
     lk_arena        arena = {0};
     lk_rc           rc = lk_cancel_check(self->scan->cancel, err);
     if (rc == LK_OK) {
-        rc = lk_dataset_source(
-            dataset, self->plan->fragment, dataset->manifest->schema->top[column], &arena, &source, err);
+        rc = lk_dataset_source(dataset, self->plan->fragment, dataset->manifest->schema->top[column],
+            view->children[column], &arena, &source, err);
     }
     if (rc == LK_OK) {
         rc = lk_file_decode(&source, ranges, count, self->scan->pool, out, err);
@@ -51,8 +52,8 @@ static lk_rc decode_tested(morsel *self, struct ArrowArray *batch, lk_err *err)
     lk_column_node(batch, self->rows, 0, &(lk_buffer){0}, 1, scan->tested_count);
     lk_rc rc = LK_OK;
     for (size_t index = 0; rc == LK_OK && index < scan->tested_count; index++) {
-        rc = decode(
-            self, scan->tested[index], self->ranges, self->plan->range_count, batch->children[index], err);
+        rc = decode(self, scan->tested[index], scan->plain, self->ranges, self->plan->range_count,
+            batch->children[index], err);
     }
     return rc;
 }
@@ -64,8 +65,8 @@ static lk_rc test_rows(morsel *self, lk_err *err)
     self->tested = batch;
     lk_rc rc = decode_tested(self, batch, err);
     if (rc == LK_OK) {
-        rc = lk_predicate_evaluate(scan->predicate, lk_dataset_schema(scan->dataset), batch, scan->tested,
-            scan->tested_count, self->selection, err);
+        rc = lk_predicate_evaluate(
+            scan->predicate, scan->plain, batch, scan->tested, scan->tested_count, self->selection, err);
     }
     (void)atomic_fetch_add_explicit(&scan->rows_decoded, self->rows, memory_order_relaxed);
     return rc;
@@ -175,7 +176,7 @@ static void choose_ranges(morsel *self)
 static lk_rc filter(
     const morsel *self, size_t column, struct ArrowArray *decoded, struct ArrowArray *out, lk_err *err)
 {
-    const struct ArrowSchema *field = lk_dataset_schema(self->scan->dataset)->children[column];
+    const struct ArrowSchema *field = self->scan->view->children[column];
     if (self->kept == self->rows) {
         lk_array_move(decoded, out);
         return LK_OK;
@@ -189,6 +190,9 @@ static lk_rc filter(
 static struct ArrowArray *tested_column(const morsel *self, size_t column)
 {
     const lk_morsel_scan *scan = self->scan;
+    if (self->tested != NULL && !lk_view_same(scan->view, scan->plain, column)) {
+        return NULL;
+    }
     for (size_t index = 0; self->tested != NULL && index < scan->tested_count; index++) {
         if (scan->tested[index] == column && self->tested->children[index]->release != NULL) {
             return self->tested->children[index];
@@ -205,9 +209,9 @@ static lk_rc output_column(morsel *self, size_t column, struct ArrowArray *out, 
         return filter(self, column, tested, out, err);
     }
     if (self->exact) {
-        return decode(self, column, self->kept_ranges, self->kept_count, out, err);
+        return decode(self, column, self->scan->view, self->kept_ranges, self->kept_count, out, err);
     }
-    lk_rc rc = decode(self, column, self->ranges, self->plan->range_count, &decoded, err);
+    lk_rc rc = decode(self, column, self->scan->view, self->ranges, self->plan->range_count, &decoded, err);
     return rc == LK_OK ? filter(self, column, &decoded, out, err) : rc;
 }
 

@@ -6,6 +6,7 @@
 #include "lance/file_priv.h"
 #include "lance/row_set.h"
 #include "lance/scan_priv.h"
+#include "lance/view.h"
 
 #include <roaring/roaring.h>
 #include <stdlib.h>
@@ -60,10 +61,25 @@ static void choose_columns(lk_morsel_scan *scan, const lk_scan_options *options)
     }
 }
 
+/* Most tables look the same to everybody. */
+static lk_rc make_views(lk_morsel_scan *scan, const lk_scan_options *options, lk_err *err)
+{
+    const struct ArrowSchema *table = lk_dataset_schema(scan->dataset);
+    scan->view = scan->plain = table;
+    if (!lk_schema_has_dictionary(table) && !lk_schema_has_blob(table)) {
+        return LK_OK;
+    }
+    scan->view = &scan->own_view;
+    scan->plain = &scan->own_plain;
+    lk_view handed = {options->dictionary_values, options->blob_bytes}, tested = {true, false};
+    lk_rc   rc = lk_view_schema(table, handed, &scan->own_view, err);
+    return rc == LK_OK ? lk_view_schema(table, tested, &scan->own_plain, err) : rc;
+}
+
 /* The batches' schema: the chosen columns, then those of meta. */
 static lk_rc make_schema(lk_morsel_scan *scan, lk_err *err)
 {
-    const struct ArrowSchema *table = lk_dataset_schema(scan->dataset);
+    const struct ArrowSchema *table = scan->view;
     size_t                    count = scan->column_count + lk_meta_count(scan->meta);
     lk_schema_start(&scan->schema, count);
     if (ArrowSchemaSetMetadata(&scan->schema, table->metadata) != NANOARROW_OK) {
@@ -333,7 +349,10 @@ lk_rc lk_morsel_scan_new(
     scan->pool = scan->owns_pool ? lk_buffer_pool_new(dataset->env.budget) : dataset->env.buffers;
     atomic_init(&scan->left, options->limit);
     choose_columns(scan, options);
-    rc = make_schema(scan, err);
+    rc = make_views(scan, options, err);
+    if (rc == LK_OK) {
+        rc = make_schema(scan, err);
+    }
     if (rc != LK_OK) {
         lk_morsel_scan_close(scan);
         return rc;
@@ -386,6 +405,8 @@ void lk_morsel_scan_close(lk_morsel_scan *scan)
     if (scan->owns_pool) {
         lk_buffer_pool_close(scan->pool);
     }
+    lk_schema_release(&scan->own_view);
+    lk_schema_release(&scan->own_plain);
     lk_dataset_unref(scan->dataset);
     lk_arena_close(&scan->arena);
     free(scan->morsels);

@@ -17,10 +17,14 @@ typedef struct lk_morsel {
 } lk_morsel;
 
 struct lk_morsel_scan {
-    lk_dataset        *dataset;
-    lk_arena           arena;
-    struct ArrowSchema schema;  /* of the batches */
-    const size_t      *columns; /* top-level fields that are returned */
+    lk_dataset               *dataset;
+    lk_arena                  arena;
+    struct ArrowSchema        schema; /* of the batches */
+    const struct ArrowSchema *view;   /* of the whole table, as it is handed out */
+    const struct ArrowSchema
+                      *plain; /* the same as predicates see it: no dictionaries, blobs as descriptors */
+    struct ArrowSchema own_view, own_plain; /* what these point to where they are not the table's */
+    const size_t      *columns;             /* top-level fields that are returned */
     size_t             column_count;
     unsigned           meta; /* lk_meta_column */
     bool               no_columns;

@@ -2,6 +2,7 @@
  * source.c - where the rows of a version lie: which store, which data file, which column, and which of them
  * are deleted.
  */
+#include "lance/blob.h"
 #include "lance/dataset_priv.h"
 
 #include <inttypes.h>
@@ -154,11 +155,17 @@ static lk_rc list_source(
     return found ? leaf_source(dataset, fragment, field, out, err) : LK_OK;
 }
 
-static lk_rc fill_source(lk_dataset *dataset, size_t fragment, size_t field_index, lk_arena *arena,
-    lk_field_source *out, lk_err *err)
+static lk_column_kind kind_of(const struct ArrowSchema *field)
+{
+    return lk_is_blob(field) ? LK_COLUMN_BLOB : lk_is_packed(field) ? LK_COLUMN_PACKED : LK_COLUMN_PLAIN;
+}
+
+static lk_rc fill_source(lk_dataset *dataset, size_t fragment, size_t field_index,
+    const struct ArrowSchema *as, lk_arena *arena, lk_field_source *out, lk_err *err)
 {
     const lk_lance_field *fields = dataset->manifest->schema->fields, *field = &fields[field_index];
-    *out = (lk_field_source){.field = field->arrow};
+    *out =
+        (lk_field_source){.field = as, .kind = kind_of(field->arrow), .outside = dataset->env.blob_outside};
     if (field->leaf) {
         return leaf_source(dataset, fragment, field, out, err);
     }
@@ -171,7 +178,9 @@ static lk_rc fill_source(lk_dataset *dataset, size_t fragment, size_t field_inde
     }
     out->children = lk_arena_take(arena, count * sizeof *out->children);
     for (; out->child_count < count; child = fields[child].end) {
-        lk_rc rc = fill_source(dataset, fragment, child, arena, &out->children[out->child_count++], err);
+        size_t index = out->child_count++;
+        lk_rc  rc =
+            fill_source(dataset, fragment, child, as->children[index], arena, &out->children[index], err);
         if (rc != LK_OK) {
             return rc;
         }
@@ -179,10 +188,10 @@ static lk_rc fill_source(lk_dataset *dataset, size_t fragment, size_t field_inde
     return LK_OK;
 }
 
-lk_rc lk_dataset_source(
-    lk_dataset *dataset, size_t fragment, size_t field, lk_arena *arena, lk_field_source *out, lk_err *err)
+lk_rc lk_dataset_source(lk_dataset *dataset, size_t fragment, size_t field, const struct ArrowSchema *as,
+    lk_arena *arena, lk_field_source *out, lk_err *err)
 {
-    lk_rc rc = fill_source(dataset, fragment, field, arena, out, err);
+    lk_rc rc = fill_source(dataset, fragment, field, as, arena, out, err);
     if (rc != LK_OK) {
         lk_dataset_source_close(out);
         lk_context(err, "fragment %" PRIu64, dataset->manifest->fragments[fragment].id);

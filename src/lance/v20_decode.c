@@ -45,56 +45,12 @@ static lk_rc unfit(lk_err *err)
     return lk_fail(err, LK_E_CORRUPT_FILE, "a page is encoded for a column of another type");
 }
 
-/* Descriptions (position, size) of bytes that lie elsewhere in the file; size 0: position 0 empty, else null. */
-static lk_rc read_blobs(const lk_page_rows *rows, const lk_v20_array *array, lk_err *err)
-{
-    lk_column         *column = rows->column;
-    lk_scratch        *scratch = rows->scratch;
-    const lk_v20_array words = {.kind = LK_V20_FLAT, .bits = 128, .buffer = array->buffer};
-    uint64_t           count = lk_v20_row_count(rows), size = 0;
-    lk_rc rc = lk_buffer_grow(scratch->pool, &scratch->words, 0, count * 2 * sizeof(uint64_t) + 8, err);
-    if (rc == LK_OK) {
-        rc = lk_buffer_grow(scratch->pool, &scratch->levels, 0, count / 8 + 8, err);
-    }
-    if (rc == LK_OK) {
-        rc = lk_v20_bytes(rows, &words, rows->ranges, rows->range_count, 16, scratch->words.data, err);
-    }
-    const uint64_t *pairs = (const uint64_t *)(const void *)scratch->words.data;
-    for (uint64_t row = 0; rc == LK_OK && row < count; row++) {
-        if (__builtin_add_overflow(size, pairs[row * 2 + 1], &size) || size > rows->file->size * count) {
-            rc = lk_fail(err, LK_E_CORRUPT_FILE, "blobs larger than their file");
-        }
-    }
-    if (rc == LK_OK) {
-        rc = lk_column_reserve(column, size, err);
-    }
-    lk_store_range *reads = rc == LK_OK ? malloc((count + 1) * sizeof *reads) : NULL;
-    if (rc != LK_OK) {
-        return rc;
-    }
-    LK_ASSERT(reads != NULL);
-    memset(scratch->levels.data, 0, count / 8 + 8);
-    uint8_t *ends = column->values.data + (column->rows + 1) * column->offset_bytes;
-    for (uint64_t row = 0; row < count; row++) {
-        uint64_t position = pairs[row * 2], bytes = pairs[row * 2 + 1];
-        bool     valid = bytes > 0 || position == 0;
-        reads[row] =
-            (lk_store_range){bytes == 0 ? 0 : position, (size_t)bytes, column->data.data + column->data_size};
-        column->data_size += bytes;
-        memcpy(ends + row * column->offset_bytes, &column->data_size, column->offset_bytes);
-        scratch->levels.data[row / 8] |= (uint8_t)(valid << (row % 8));
-    }
-    rc = lk_file_bytes(rows->file, reads, count, err);
-    free(reads);
-    return rc == LK_OK ? lk_v20_complete(column, scratch->levels.data, count, err) : rc;
-}
-
 static lk_rc leaf_page(void *context, lk_page_rows *rows, lk_err *err)
 {
     const lk_v20_array *array = rows->page->v20;
     rows->column = context;
     if (array->kind == LK_V20_PACKED_STRUCT) {
-        return rows->column->type.id == LK_TYPE_LARGE_BINARY ? read_blobs(rows, array, err) : unfit(err);
+        return unfit(err);
     }
     return lk_v20_leaf(rows, array, err);
 }
@@ -303,6 +259,9 @@ static lk_rc decode_struct(
 
 lk_rc lk_v20_decode(lk_decoder *decoder, const lk_field_source *source, struct ArrowArray *out, lk_err *err)
 {
+    if (source->kind == LK_COLUMN_BLOB) {
+        return lk_v20_blob(decoder, source, out, err);
+    }
     if (source->child_count > 0 && lk_is_list(source->field)) {
         return decode_list(decoder, source, out, err);
     }

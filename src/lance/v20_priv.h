@@ -3,7 +3,7 @@
 /*
  * v20_priv.h - what the files that read pages of version 2.0 share: v20_decode.c walks the field, v20_leaf.c puts
  * values into columns, v20_text.c texts, v20_wide.c what is more than one column in one (packed structs,
- * dictionaries, blobs), v20_bytes.c fetches parts of page buffers.
+ * dictionaries), v20_blob.c blobs, v20_bytes.c fetches parts of page buffers.
  *
  * Invariant: a row, a word or a bit is read only after its place was seen to lie inside its buffer.
  * Threads: confined, like the decoder they work for.
@@ -38,6 +38,9 @@ LK_MUST_CHECK lk_rc lk_v20_complete(lk_column *column, const uint8_t *bits, uint
 
 /* -- fields that are one column and yet more than values ------------------------------------------------ */
 LK_MUST_CHECK lk_rc lk_v20_packed(
+    lk_decoder *decoder, const lk_field_source *source, struct ArrowArray *out, lk_err *err);
+
+LK_MUST_CHECK lk_rc lk_v20_blob(
     lk_decoder *decoder, const lk_field_source *source, struct ArrowArray *out, lk_err *err);
 
 /* -- the walk ---------------------------------------------------------------------------------------- */

@@ -7,7 +7,9 @@
  *       --rows-per-file N
  *       --property K=V   into the transaction
  *       --times N        appends IN N times, one version each
- *   lance_tool scan DIR OUT [--version N] [--row-id]
+ *   lance_tool scan DIR OUT [--version N] [--row-id]; OUT is a file, or a stream where there are dictionaries
+ *       --values         dictionaries as their values
+ *       --bytes          blobs as their bytes
  *   lance_tool info DIR [--version N]   version, rows, fragments
  *   lance_tool versions DIR
  *   lance_tool refs DIR                 tags and branches: kind, name, version
@@ -17,9 +19,11 @@
  */
 #include "arrow/ipc.h"
 #include "io/local.h"
+#include "lance/blob.h"
 #include "lance/dataset.h"
 #include "lance/manifest.h"
 #include "lance/refs.h"
+#include "lance/view.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -30,7 +34,7 @@ typedef struct tool_options {
     uint64_t           version, rows_per_file, times;
     lk_file_version    file_version;
     lk_commit_property property;
-    bool               has_property, stable_row_ids;
+    bool               has_property, stable_row_ids, values, bytes;
     unsigned           meta;
 } tool_options;
 
@@ -52,6 +56,11 @@ static bool parse_options(int count, char **arguments, tool_options *out)
         }
         if (strcmp(arguments[i], "--row-id") == 0) {
             out->meta |= LK_META_ROW_ID;
+            continue;
+        }
+        if (strcmp(arguments[i], "--values") == 0 || strcmp(arguments[i], "--bytes") == 0) {
+            out->values = out->values || arguments[i][2] == 'v';
+            out->bytes = out->bytes || arguments[i][2] == 'b';
             continue;
         }
         i++;
@@ -163,12 +172,17 @@ static lk_rc scan(lk_dataset *dataset, const char *output, const tool_options *o
 {
     lk_batches     *rows = NULL;
     lk_ipc_writer  *writer = NULL;
-    lk_scan_options scan_options = {.limit = UINT64_MAX, .meta = options->meta};
+    lk_scan_options scan_options = {.limit = UINT64_MAX,
+        .meta = options->meta,
+        .dictionary_values = options->values,
+        .blob_bytes = options->bytes};
     file_sink       sink = {{sink_write}, fopen(output, "wb")};
     lk_rc           rc = sink.file == NULL ? lk_fail(err, LK_E_IO, "open %s", output)
                                            : lk_dataset_scan(dataset, &scan_options, &rows, err);
     if (rc == LK_OK) {
-        rc = lk_ipc_writer_open(&rows->schema, LK_IPC_FILE, &sink.base, &writer, err);
+        bool replaced = lk_schema_has_dictionary(&rows->schema); /* batch by batch: only a stream can */
+        rc = lk_ipc_writer_open(
+            &rows->schema, replaced ? LK_IPC_STREAM : LK_IPC_FILE, &sink.base, &writer, err);
     }
     if (rc == LK_OK) {
         rc = copy_batches(rows, writer, err);
@@ -265,6 +279,19 @@ static lk_rc open_base(void *context, lk_bytes path, lk_store **out, lk_err *err
     return lk_local_store_open(out, path, true, err);
 }
 
+/* file:///a/b */
+static lk_rc open_outside(void *context, lk_bytes uri, lk_store_reader **out, uint64_t *size, lk_err *err)
+{
+    lk_store **store = context;
+    lk_bytes   scheme = LK_LITERAL("file:///");
+    if (!lk_bytes_starts(uri, scheme)) {
+        return lk_fail(err, LK_E_UNSUPPORTED_FORMAT, "%.*s", LK_FMT(uri));
+    }
+    lk_rc    rc = *store == NULL ? lk_local_store_open(store, LK_LITERAL("/"), true, err) : LK_OK;
+    lk_bytes key = {uri.data + scheme.size, uri.size - scheme.size};
+    return rc == LK_OK ? lk_store_open_object(*store, key, out, size, err) : rc;
+}
+
 int main(int argc, char **argv)
 {
     tool_options options;
@@ -283,9 +310,15 @@ int main(int argc, char **argv)
     if (lk_local_store_open(&store, lk_bytes_of(argv[2]), true, &err) != LK_OK) {
         return report(&err);
     }
-    lk_lance_env env = {
-        .store = store, .clock = lk_clock_real(), .random = lk_random_os(), .open_base = open_base};
-    lk_rc rc = run(&env, argv, &options, &err);
+    lk_store       *root = NULL;
+    lk_blob_outside outside = {open_outside, &root};
+    lk_lance_env    env = {.store = store,
+           .clock = lk_clock_real(),
+           .random = lk_random_os(),
+           .open_base = open_base,
+           .blob_outside = &outside};
+    lk_rc           rc = run(&env, argv, &options, &err);
     lk_store_close(store);
+    lk_store_close(root);
     return rc == LK_OK ? 0 : report(&err);
 }

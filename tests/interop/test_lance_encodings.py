@@ -150,12 +150,3 @@ def test_filters_and_limits_count_like_pylance(ours, tmp_path):
             assert counts(uri, option, f"{column}={value}", "--limit", 100) == min(100, expected)
     assert counts(uri) == dataset.count_rows()
     assert counts(uri, "--budget", 24 << 20) == dataset.count_rows()
-
-
-def test_what_we_do_not_read_yet_is_refused_by_name(tmp_path):
-    uri = tmp_path / "t.lance"
-    packed = pa.StructArray.from_arrays([pa.array([1, 2]), pa.array([0.5, 1.5])], ["a", "b"])
-    field = pa.field("v", packed.type, metadata={"packed": "true", "lance-encoding:packed": "true"})
-    lance.write_dataset(pa.table([packed], schema=pa.schema([field])), str(uri), data_storage_version="2.1")
-    with pytest.raises(ToolError, match="UNSUPPORTED_FORMAT.*packed struct"):
-        scan(uri, tmp_path)

@@ -1,0 +1,41 @@
+"""Dictionaries, packed structs and blobs, between pylance and us."""
+import lance
+import pyarrow as pa
+import pytest
+
+from lance_kinds import BLOBS, BLOBS_IN_LISTS, COLUMNS_2_1, COLUMNS_2_2, DICTIONARIES, table, without_dictionaries
+from lance_support import assert_same, scan
+
+EVERY = [("2.0", name) for name in BLOBS if name != "blob_in_struct"] + \
+    [("2.1", name) for name in COLUMNS_2_1] + [("2.2", name) for name in COLUMNS_2_2]
+
+
+def of_pylance(uri, rows, version):
+    """Three fragments."""
+    for part in (rows.slice(0, 1), rows, rows.slice(0, rows.num_rows // 2)):
+        lance.write_dataset(part, str(uri), mode="append" if uri.exists() else "create", data_storage_version=version)
+    return lance.dataset(str(uri))
+
+
+def as_values(rows):
+    schema = pa.schema([field.with_type(without_dictionaries(field.type)) for field in rows.schema])
+    return pa.table([pa.array(column.to_pylist(), field.type) for column, field in zip(rows.columns, schema)],
+                    schema=schema)
+
+
+def assert_alike(actual, expected):
+    """The same types, and the same values, whatever the dictionaries' order."""
+    assert [field.type for field in actual.schema] == [field.type for field in expected.schema]
+    assert actual.to_pylist() == expected.to_pylist()
+
+
+@pytest.mark.parametrize("version,name", EVERY)
+def test_what_pylance_stores_we_read(version, name, tmp_path):
+    uri = tmp_path / "t.lance"
+    dataset = of_pylance(uri, table(name), version)
+    expected = dataset.to_table()
+    assert_alike(scan(uri, tmp_path), expected)
+    if name in DICTIONARIES:
+        assert_same(scan(uri, tmp_path, options=["--values"]), as_values(expected))
+    if name in BLOBS | BLOBS_IN_LISTS:
+        assert_alike(scan(uri, tmp_path, options=["--bytes"]), dataset.to_table(blob_handling="all_binary"))
