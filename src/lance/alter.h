@@ -33,6 +33,39 @@ LK_MUST_CHECK lk_rc lk_dataset_rename_column(lk_dataset *base, lk_committer *com
 LK_MUST_CHECK lk_rc lk_dataset_add_columns(lk_dataset *base, lk_committer *committer,
     const struct ArrowSchema *columns, const lk_write_options *options, lk_dataset **out, lk_err *err);
 
+/*
+ * Gives a column another type: every value is converted (arrow/cast.h) and written to new data files, deleted rows
+ * included; the column keeps its name and place but not its field id, so an index of it goes. `type` is a schema whose
+ * format, children and nullability count. LK_E_NOT_FOUND for the path; LK_E_INVALID_SCHEMA, LK_E_SCHEMA_MISMATCH for
+ * what cannot be converted, by type or by value.
+ */
+LK_MUST_CHECK lk_rc lk_dataset_cast_column(lk_dataset *base, lk_committer *committer, lk_bytes path,
+    const struct ArrowSchema *type, const lk_write_options *options, lk_dataset **out, lk_err *err);
+
+/* Gives the values of new columns. */
+typedef struct lk_column_source {
+    /* One batch row for every row of `part`, in its order, whose columns are those that are added (any type that
+     * converts to theirs). `part` is some fragments of one version with all their rows, deleted ones too. */
+    lk_rc (*open)(void *context, lk_dataset *part, lk_batches **out, lk_err *err);
+    void *context;
+} lk_column_source;
+
+/* Adds columns with values. When fragments were changed meanwhile and the committer stands alone, theirs are computed
+ * again. */
+LK_MUST_CHECK lk_rc lk_dataset_add_computed_columns(lk_dataset *base, lk_committer *committer,
+    const struct ArrowSchema *columns, const lk_column_source *source, const lk_write_options *options,
+    lk_dataset **out, lk_err *err);
+
+/* -- overwrite ------------------------------------------------------------------------------------------------ */
+
+/*
+ * Makes the rows of source all that the table has, with the source's columns instead of its own; the old versions
+ * stay. Indices go; configuration, tags and fragment ids' order stay. options->file_version may give the files another
+ * version. What others committed meanwhile is overwritten too, but for another overwrite: LK_E_CONFLICT.
+ */
+LK_MUST_CHECK lk_rc lk_dataset_overwrite(lk_dataset *base, lk_committer *committer, lk_batches *source,
+    const lk_write_options *options, lk_dataset **out, lk_err *err);
+
 /* -- delete ---------------------------------------------------------------------------------------------- */
 typedef struct lk_delete_report {
     uint64_t rows, fragments_changed, fragments_removed;
@@ -69,6 +102,59 @@ typedef struct lk_predicate_selector {
 void lk_predicate_selector_init(lk_predicate_selector *selector, lk_dataset *base,
     const lk_predicate *predicate, lk_bytes text, lk_cancel *cancel);
 
+/* -- update --------------------------------------------------------------------------------------------------- */
+
+/* Says which rows of a version become which. */
+typedef struct lk_row_changer {
+    /*
+     * *out: batches of the version's columns, in their order, and one more, uint64: the address of the row that the
+     * batch's row takes the place of, or null when it is a new one. Rows that go without another in their place are
+     * added to `removed`. No address comes twice.
+     */
+    lk_rc (*change)(void *context, lk_dataset *version, lk_row_set *removed, lk_batches **out, lk_err *err);
+    void    *context;
+    lk_bytes text;   /* for messages */
+    bool     by_key; /* what is new depends on what is there: does not go with rows added meanwhile */
+} lk_row_changer;
+
+typedef struct lk_update_report {
+    uint64_t rows_updated, rows_inserted, rows_deleted;
+    uint64_t fragments_changed, fragments_removed, fragments_written;
+} lk_update_report;
+
+/*
+ * Writes the changed rows as new fragments and takes the old ones out, in one version. Where rows have stable ids, an
+ * updated row keeps its own. When what was chosen changed meanwhile and the committer stands alone, the changer is
+ * asked again, with the newest version. Without anything to do *out is base again. report may be NULL.
+ */
+LK_MUST_CHECK lk_rc lk_dataset_update(lk_dataset *base, lk_committer *committer,
+    const lk_row_changer *changer, const lk_write_options *options, lk_update_report *report,
+    lk_dataset **out, lk_err *err);
+
+/* -- merge ---------------------------------------------------------------------------------------------------- */
+
+/* Finds which rows of a source and of a table's version have the same key; null is no key. */
+typedef struct lk_row_matcher {
+    /* *pairs: batches of two uint64 columns: the address of a row of source, ascending, and of a row of version that
+     * has its key, or null. Every row of source comes, once for each row it matches and once when there is none.
+     * LK_E_INVALID_REQUEST when two rows of source have the same key. */
+    lk_rc (*match)(void *context, lk_dataset *source, lk_dataset *version, lk_batches **pairs, lk_err *err);
+    /* Adds the rows of version that no row of source matches. */
+    lk_rc (*unmatched)(void *context, lk_dataset *source, lk_dataset *version, lk_row_set *rows, lk_err *err);
+    void *context;
+} lk_row_matcher;
+
+typedef struct lk_merge_options {
+    bool update;           /* a matched row takes the source's values; else it stays */
+    bool insert;           /* an unmatched row of the source is added; else it is left out */
+    bool delete_unmatched; /* rows of the table that no row of the source matches go */
+} lk_merge_options;
+
+/* Merges a source with the table's columns (by name; source is read several times) into it. */
+LK_MUST_CHECK lk_rc lk_dataset_merge(lk_dataset *base, lk_committer *committer, lk_dataset *source,
+    const lk_row_matcher *matcher, const lk_merge_options *merge, const lk_write_options *options,
+    lk_update_report *report, lk_dataset **out, lk_err *err);
+
 /* -- cleanup ----------------------------------------------------------------------------------------------- */
 typedef struct lk_cleanup_options {
     uint64_t older_than_ms; /* a version goes only when it is at least so old */
@@ -103,7 +189,7 @@ typedef struct lk_compact_report {
     uint64_t fragments_before, fragments_after;
     uint64_t fragments_rewritten, fragments_written;
     uint64_t rows, deleted_rows_dropped; /* rows of the table; rows that were deleted and are now gone */
-    uint64_t versions; /* commits that were made: two for every few groups */
+    uint64_t versions;                   /* commits that were made: two for every few groups */
 } lk_compact_report;
 
 /*

@@ -7,6 +7,7 @@
 #include "lance/dataset_priv.h"
 #include "lance/fragment_write.h"
 #include "lance/row_lineage.h"
+#include "lance/rebase.h"
 #include "lance/versions.h"
 
 #include <inttypes.h>
@@ -19,63 +20,6 @@ typedef struct append {
     lk_fragment_writer writer;
     lk_buf             message; /* of the operation; names no fragment ids: the same on top of every tip */
 } append;
-
-static bool goes_with_append(lk_operation operation)
-{
-    switch (operation) {
-    case LK_OPERATION_APPEND:
-    case LK_OPERATION_DELETE:
-    case LK_OPERATION_CREATE_INDEX:
-    case LK_OPERATION_REWRITE:
-    case LK_OPERATION_MERGE:
-    case LK_OPERATION_RESERVE_FRAGMENTS:
-    case LK_OPERATION_UPDATE:
-    case LK_OPERATION_PROJECT:
-    case LK_OPERATION_UPDATE_CONFIG:
-    case LK_OPERATION_DATA_REPLACEMENT:
-    case LK_OPERATION_CLONE:
-    case LK_OPERATION_UPDATE_BASES:
-        return true;
-    case LK_OPERATION_UNKNOWN:
-    case LK_OPERATION_OVERWRITE:
-    case LK_OPERATION_RESTORE:
-    case LK_OPERATION_UPDATE_MEM_WAL_STATE:
-    case LK_OPERATION_DATA_OVERLAY:
-        break;
-    }
-    return false;
-}
-
-/* Whether `field` took the place of a column of base: the same name below the same parent, another id. */
-static bool replaces(const lk_lance_schema *base, const lk_lance_field *field)
-{
-    for (size_t i = 0; i < base->field_count; i++) {
-        const lk_lance_field *old = &base->fields[i];
-        if (old->parent_id == field->parent_id && strcmp(old->arrow->name, field->arrow->name) == 0) {
-            return true;
-        }
-    }
-    return false;
-}
-
-/* Rows of base's columns must still mean the same: a dropped or renamed column does no harm, a new one reads
- * as null, but one that was cast got a new id, and our values would be lost without a word. */
-static lk_rc check_schema(const lk_manifest *base, const lk_manifest *tip, lk_err *err)
-{
-    for (size_t i = 0; i < tip->schema->field_count; i++) {
-        const lk_lance_field *field = &tip->schema->fields[i];
-        if (lk_lance_schema_find(base->schema, field->id) != SIZE_MAX) {
-            continue;
-        }
-        if ((field->arrow->flags & ARROW_FLAG_NULLABLE) == 0 || replaces(base->schema, field)) {
-            lk_rc rc = lk_fail(err, LK_E_CONFLICT, "column %s changed in version %" PRIu64,
-                field->arrow->name, tip->version);
-            lk_detail(err, "column \"%.60s\" was changed meanwhile", field->arrow->name);
-            return rc;
-        }
-    }
-    return LK_OK;
-}
 
 static lk_rc number_fragments(
     append *a, const lk_manifest *tip, lk_arena *arena, lk_pb_new_version *version, lk_err *err)
@@ -102,7 +46,7 @@ static lk_rc plan_append(
     append *a = (append *)change;
     lk_rc   rc = lk_change_check_files(tip, err);
     if (rc == LK_OK) {
-        rc = check_schema(change->base, tip, err);
+        rc = lk_rebase_check_columns(change->base, tip, err);
     }
     if (rc == LK_OK) {
         rc = number_fragments(a, tip, arena, &plan->version, err);
@@ -111,7 +55,7 @@ static lk_rc plan_append(
     return rc;
 }
 
-static const lk_change_ops append_ops = {LK_OPERATION_APPEND, goes_with_append, plan_append};
+static const lk_change_ops append_ops = {LK_OPERATION_APPEND, lk_rebase_keeps_rows, plan_append};
 
 /* -- appending --------------------------------------------------------------------------------------- */
 

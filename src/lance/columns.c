@@ -9,6 +9,7 @@
 #include "lance/change.h"
 #include "lance/dataset_priv.h"
 #include "lance/features.h"
+#include "lance/rebase.h"
 #include "lance/wire.h"
 
 #include <inttypes.h>
@@ -36,32 +37,6 @@ typedef struct column_change {
     lk_bytes                  name;
     const struct ArrowSchema *added;
 } column_change;
-
-static bool goes_with_columns(lk_operation other)
-{
-    switch (other) {
-    case LK_OPERATION_APPEND:
-    case LK_OPERATION_DELETE:
-    case LK_OPERATION_CREATE_INDEX:
-    case LK_OPERATION_REWRITE:
-    case LK_OPERATION_MERGE:
-    case LK_OPERATION_RESERVE_FRAGMENTS:
-    case LK_OPERATION_UPDATE:
-    case LK_OPERATION_PROJECT:
-    case LK_OPERATION_UPDATE_CONFIG:
-    case LK_OPERATION_DATA_REPLACEMENT:
-    case LK_OPERATION_CLONE:
-    case LK_OPERATION_UPDATE_BASES:
-        return true;
-    case LK_OPERATION_UNKNOWN:
-    case LK_OPERATION_OVERWRITE:
-    case LK_OPERATION_RESTORE:
-    case LK_OPERATION_UPDATE_MEM_WAL_STATE:
-    case LK_OPERATION_DATA_OVERLAY:
-        break;
-    }
-    return false;
-}
 
 static lk_rc malformed(lk_err *err)
 {
@@ -496,9 +471,9 @@ static lk_rc plan_add(
 
 /* -- committing ------------------------------------------------------------------------------------------- */
 
-static const lk_change_ops drop_ops = {LK_OPERATION_PROJECT, goes_with_columns, plan_drop};
-static const lk_change_ops rename_ops = {LK_OPERATION_PROJECT, goes_with_columns, plan_rename};
-static const lk_change_ops add_ops = {LK_OPERATION_MERGE, goes_with_columns, plan_add};
+static const lk_change_ops drop_ops = {LK_OPERATION_PROJECT, lk_rebase_keeps_rows, plan_drop};
+static const lk_change_ops rename_ops = {LK_OPERATION_PROJECT, lk_rebase_keeps_rows, plan_rename};
+static const lk_change_ops add_ops = {LK_OPERATION_MERGE, lk_rebase_keeps_rows, plan_add};
 
 static column_change new_change(
     lk_dataset *base, lk_committer *committer, const lk_change_ops *ops, const lk_write_options *options)

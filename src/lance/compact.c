@@ -20,6 +20,7 @@
 #include "lance/dataset_priv.h"
 #include "lance/fragment_same.h"
 #include "lance/fragment_write.h"
+#include "lance/rebase.h"
 #include "lance/wire.h"
 
 #include <inttypes.h>
@@ -218,32 +219,6 @@ static lk_rc rewrite_group(compaction *c, group *g, lk_err *err)
 
 /* -- on top of a version ------------------------------------------------------------------------------------ */
 
-static bool goes_with_rewrite(lk_operation other)
-{
-    switch (other) {
-    case LK_OPERATION_APPEND:
-    case LK_OPERATION_DELETE: /* these if our fragments are as they were: plan_rewrite looks */
-    case LK_OPERATION_UPDATE:
-    case LK_OPERATION_REWRITE:
-    case LK_OPERATION_MERGE:
-    case LK_OPERATION_DATA_REPLACEMENT:
-    case LK_OPERATION_CREATE_INDEX:
-    case LK_OPERATION_RESERVE_FRAGMENTS:
-    case LK_OPERATION_PROJECT:
-    case LK_OPERATION_UPDATE_CONFIG:
-    case LK_OPERATION_CLONE:
-    case LK_OPERATION_UPDATE_BASES:
-        return true;
-    case LK_OPERATION_UNKNOWN:
-    case LK_OPERATION_OVERWRITE:
-    case LK_OPERATION_RESTORE:
-    case LK_OPERATION_UPDATE_MEM_WAL_STATE:
-    case LK_OPERATION_DATA_OVERLAY:
-        break;
-    }
-    return false;
-}
-
 static lk_rc changed(uint64_t fragment_id, lk_err *err)
 {
     lk_rc rc = lk_fail(err, LK_E_CONFLICT, "fragment %" PRIu64 " changed", fragment_id);
@@ -366,7 +341,7 @@ static lk_rc plan_rewrite(
     return LK_OK;
 }
 
-static const lk_change_ops rewrite_ops = {LK_OPERATION_REWRITE, goes_with_rewrite, plan_rewrite};
+static const lk_change_ops rewrite_ops = {LK_OPERATION_REWRITE, lk_rebase_keeps_rows, plan_rewrite};
 
 /* -- reserving ids ------------------------------------------------------------------------------------------- */
 

@@ -10,6 +10,61 @@
 
 typedef bool goes_with(lk_operation other);
 
+bool lk_rebase_keeps_rows(lk_operation other)
+{
+    switch (other) {
+    case LK_OPERATION_APPEND:
+    case LK_OPERATION_DELETE:
+    case LK_OPERATION_CREATE_INDEX:
+    case LK_OPERATION_REWRITE:
+    case LK_OPERATION_MERGE:
+    case LK_OPERATION_RESERVE_FRAGMENTS:
+    case LK_OPERATION_UPDATE:
+    case LK_OPERATION_PROJECT:
+    case LK_OPERATION_UPDATE_CONFIG:
+    case LK_OPERATION_DATA_REPLACEMENT:
+    case LK_OPERATION_CLONE:
+    case LK_OPERATION_UPDATE_BASES:
+        return true;
+    case LK_OPERATION_UNKNOWN:
+    case LK_OPERATION_OVERWRITE:
+    case LK_OPERATION_RESTORE:
+    case LK_OPERATION_UPDATE_MEM_WAL_STATE:
+    case LK_OPERATION_DATA_OVERLAY:
+        break;
+    }
+    return false;
+}
+
+/* Whether `field` took the place of a column of base: the same name below the same parent, another id. */
+static bool replaces(const lk_lance_schema *base, const lk_lance_field *field)
+{
+    for (size_t i = 0; i < base->field_count; i++) {
+        const lk_lance_field *old = &base->fields[i];
+        if (old->parent_id == field->parent_id && strcmp(old->arrow->name, field->arrow->name) == 0) {
+            return true;
+        }
+    }
+    return false;
+}
+
+lk_rc lk_rebase_check_columns(const lk_manifest *base, const lk_manifest *tip, lk_err *err)
+{
+    for (size_t i = 0; i < tip->schema->field_count; i++) {
+        const lk_lance_field *field = &tip->schema->fields[i];
+        if (lk_lance_schema_find(base->schema, field->id) != SIZE_MAX) {
+            continue;
+        }
+        if ((field->arrow->flags & ARROW_FLAG_NULLABLE) == 0 || replaces(base->schema, field)) {
+            lk_rc rc = lk_fail(err, LK_E_CONFLICT, "column %s changed in version %" PRIu64,
+                field->arrow->name, tip->version);
+            lk_detail(err, "column \"%.60s\" was changed meanwhile", field->arrow->name);
+            return rc;
+        }
+    }
+    return LK_OK;
+}
+
 static lk_rc check_operation(lk_store *store, const lk_manifest *theirs, goes_with *allowed, lk_err *err)
 {
     lk_arena       arena = {0};

@@ -30,4 +30,12 @@
 LK_MUST_CHECK lk_rc lk_rebase(lk_store *store, const lk_manifest *base, uint64_t checked,
     bool (*allowed)(lk_operation other), lk_manifest **tip, lk_err *err);
 
+/* Whether another's operation leaves what rows and columns are: true but for the last row of the table above, and for
+ * operations that we have no name for. What is allowed beyond that by f and c is looked at in the newest manifest. */
+bool lk_rebase_keeps_rows(lk_operation other);
+
+/* Whether rows of base's columns still mean the same: a dropped or renamed column does no harm, a new one reads as
+ * null, but one that was cast got a new id, and their values would be lost without a word. LK_E_CONFLICT. */
+LK_MUST_CHECK lk_rc lk_rebase_check_columns(const lk_manifest *base, const lk_manifest *tip, lk_err *err);
+
 #endif
