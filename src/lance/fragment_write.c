@@ -155,23 +155,33 @@ static lk_rc write_batch(lk_fragment_writer *w, lk_shared_array *batch, lk_err *
     return LK_OK;
 }
 
+lk_rc lk_fragment_writer_add(lk_fragment_writer *w, struct ArrowArray *take, lk_err *err)
+{
+    lk_rc            rc = lk_batch_check_nulls(&w->schema->arrow, take, w->row_count, err);
+    lk_shared_array *shared = lk_array_share(take);
+    if (rc == LK_OK) {
+        rc = write_batch(w, shared, err);
+    }
+    lk_shared_array_unref(shared);
+    return rc;
+}
+
+lk_rc lk_fragment_writer_end(lk_fragment_writer *w, lk_err *err)
+{
+    return w->writer == NULL ? LK_OK : finish_file(w, err);
+}
+
 lk_rc lk_fragment_writer_write(lk_fragment_writer *w, lk_batches *source, lk_err *err)
 {
     for (;;) {
         struct ArrowArray batch = {0};
         lk_rc             rc = lk_batches_next(source, &batch, err);
-        if (rc != LK_OK) {
-            return rc;
+        if (rc == LK_OK && batch.release == NULL) {
+            return lk_fragment_writer_end(w, err);
         }
-        if (batch.release == NULL) {
-            return w->writer == NULL ? LK_OK : finish_file(w, err);
-        }
-        rc = lk_batch_check_nulls(&w->schema->arrow, &batch, w->row_count, err);
-        lk_shared_array *shared = lk_array_share(&batch);
         if (rc == LK_OK) {
-            rc = write_batch(w, shared, err);
+            rc = lk_fragment_writer_add(w, &batch, err);
         }
-        lk_shared_array_unref(shared);
         if (rc != LK_OK) {
             return rc;
         }

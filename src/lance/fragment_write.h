@@ -31,6 +31,9 @@ void lk_fragment_writer_deinit(lk_fragment_writer *writer); /* accepts zero */
 
 /* Writes all of source; the last file is finished. A null where the schema has none is refused by value. */
 LK_MUST_CHECK lk_rc lk_fragment_writer_write(lk_fragment_writer *writer, lk_batches *source, lk_err *err);
+/* The same, batch by batch (moved in), and the end. */
+LK_MUST_CHECK lk_rc lk_fragment_writer_add(lk_fragment_writer *writer, struct ArrowArray *take, lk_err *err);
+LK_MUST_CHECK lk_rc lk_fragment_writer_end(lk_fragment_writer *writer, lk_err *err);
 
 /* What was written so far; ids are zero until numbered. */
 lk_fragment *lk_fragment_writer_fragments(const lk_fragment_writer *writer, size_t *count);

@@ -10,6 +10,7 @@
 #include "lance/dataset_priv.h"
 #include "lance/fragment_write.h"
 #include "lance/rebase.h"
+#include "lance/row_ids.h"
 #include "lance/row_loss.h"
 #include "lance/wire.h"
 
@@ -21,100 +22,120 @@ typedef struct update {
     const lk_row_changer *changer;
     lk_dataset           *dataset;
     lk_row_set           *rows; /* that go: replaced ones and removed ones */
-    lk_fragment_writer    writer;
+    lk_fragment_writer    moved_rows, added;
+    bool                  stable;    /* rows have ids that they keep */
+    lk_buf                addresses; /* then: of moved_rows, as they are written */
+    lk_buf                batch;     /* addresses of one batch */
     lk_row_loss           loss;
     uint64_t              replaced, inserted;
     bool                  moved; /* what was chosen changed meanwhile: choosing anew may help */
 } update;
 
-/* -- the rows of the changer, without their addresses ---------------------------------------------------------- */
+/* -- the changer's rows, without their addresses --------------------------------------------------------------- */
 
-typedef struct new_rows {
-    lk_batches  base;
-    lk_batches *changed;
-    update     *update;
-} new_rows;
-
-/* Notes the addresses of one batch; null is a new row. */
-static lk_rc note_addresses(update *u, const struct ArrowArray *column, lk_err *err)
+/* Notes the addresses of one batch; null is a new row. selection: 1 for each row that has one, else 0. */
+static lk_rc note_addresses(
+    update *u, const struct ArrowArray *column, uint8_t *selection, int64_t *found, lk_err *err)
 {
     const uint64_t *addresses = (const uint64_t *)column->buffers[1] + column->offset;
     const uint8_t  *valid = column->buffers[0];
-    int64_t         first = 0;
-    uint64_t        before = lk_row_set_count(u->rows), count = 0;
-    for (int64_t i = 0; i <= column->length; i++) {
+    uint64_t        before = lk_row_set_count(u->rows);
+    size_t          count = 0;
+    lk_buf_clear(&u->batch);
+    lk_buf_reserve(&u->batch, (size_t)(column->length + 1) * sizeof(uint64_t));
+    uint64_t *known = (uint64_t *)(void *)u->batch.data;
+    for (int64_t i = 0; i < column->length; i++) {
         int64_t bit = column->offset + i;
-        if (i < column->length && (valid == NULL || (valid[bit / 8] >> (bit % 8) & 1) != 0)) {
-            continue;
+        if (valid == NULL || (valid[bit / 8] >> (bit % 8) & 1) != 0) {
+            selection[i] = 1;
+            known[count++] = addresses[i];
         }
-        lk_row_set_add(u->rows, addresses + first, (size_t)(i - first));
-        count += (uint64_t)(i - first);
-        first = i + 1;
     }
-    u->replaced += count;
-    u->inserted += (uint64_t)column->length - count;
+    lk_row_set_add(u->rows, known, count);
+    if (u->stable) {
+        lk_buf_append(&u->addresses, known, count * sizeof *known);
+    }
+    *found = (int64_t)count;
     return lk_row_set_count(u->rows) == before + count
                ? LK_OK
                : lk_refuse(err, LK_E_INVALID_REQUEST, "a row would be changed twice");
 }
 
-static lk_rc next_new_rows(lk_batches *batches, struct ArrowArray *out, lk_err *err)
+/* The rows that are selected, or those that are not, of a batch. */
+static lk_rc write_selected(update *u, lk_fragment_writer *writer, const struct ArrowArray *batch,
+    const uint8_t *selection, int64_t count, lk_err *err)
 {
-    new_rows         *self = (new_rows *)batches;
-    size_t            count = (size_t)self->base.schema.n_children;
-    struct ArrowArray batch = {0}, addresses = {0};
-    lk_rc             rc = lk_batches_next(self->changed, &batch, err);
-    if (rc != LK_OK || batch.release == NULL) {
-        return rc;
+    struct ArrowArray some = {0};
+    if (count == 0) {
+        return LK_OK;
     }
-    int64_t            length = batch.length;
+    lk_rc rc = lk_array_filter(lk_dataset_schema(u->dataset), batch, selection, count, &some, err);
+    return rc == LK_OK ? lk_fragment_writer_add(writer, &some, err) : rc;
+}
+
+static lk_rc write_batch(update *u, struct ArrowArray *batch, uint8_t *selection, int64_t found, lk_err *err)
+{
+    int64_t length = batch->length;
+    u->replaced += (uint64_t)found;
+    u->inserted += (uint64_t)(length - found);
+    if (found == length || found == 0) {
+        return lk_fragment_writer_add(found == 0 ? &u->added : &u->moved_rows, batch, err);
+    }
+    lk_rc rc = write_selected(u, &u->moved_rows, batch, selection, found, err);
+    for (int64_t i = 0; i < length; i++) {
+        selection[i] = !selection[i];
+    }
+    return rc == LK_OK ? write_selected(u, &u->added, batch, selection, length - found, err) : rc;
+}
+
+/* Takes the batch apart: its columns and the addresses. */
+static lk_rc write_changed(update *u, struct ArrowArray *take, lk_err *err)
+{
+    size_t             count = (size_t)lk_dataset_schema(u->dataset)->n_children;
+    int64_t            length = take->length, found = 0;
+    struct ArrowArray  addresses = {0}, rows = {0};
     struct ArrowArray *columns = calloc(count + 1, sizeof *columns);
-    lk_shared_array   *shared = lk_array_share(&batch);
-    LK_ASSERT(columns != NULL);
+    uint8_t           *selection = calloc((size_t)length + 1, 1);
+    lk_shared_array   *shared = lk_array_share(take);
+    LK_ASSERT(columns != NULL && selection != NULL);
     lk_shared_batch_column(shared, count, &addresses);
-    rc = note_addresses(self->update, &addresses, err);
-    for (size_t i = 0; i < count && rc == LK_OK; i++) {
+    for (size_t i = 0; i < count; i++) {
         lk_shared_batch_column(shared, i, &columns[i]);
     }
-    if (rc == LK_OK) {
-        lk_batch_of_columns(columns, count, length, out);
+    lk_batch_of_columns(columns, count, length, &rows);
+    lk_rc rc = note_addresses(u, &addresses, selection, &found, err);
+    if (rc == LK_OK && length > 0) {
+        rc = write_batch(u, &rows, selection, found, err);
     }
+    lk_array_release(&rows);
     lk_array_release(&addresses);
     lk_shared_array_unref(shared);
     free(columns);
+    free(selection);
     return rc;
-}
-
-static void close_new_rows(lk_batches *batches)
-{
-    lk_schema_release(&batches->schema);
-}
-
-/* The columns of a change: the version's and the addresses. */
-static lk_rc check_columns(const update *u, const struct ArrowSchema *changed, lk_err *err)
-{
-    const struct ArrowSchema *own = lk_dataset_schema(u->dataset);
-    if (changed->n_children != own->n_children + 1 ||
-        strcmp(changed->children[own->n_children]->format, "L") != 0) {
-        return lk_fail(err, LK_E_INTERNAL, "changed rows have %lld columns", (long long)changed->n_children);
-    }
-    return LK_OK;
 }
 
 static lk_rc write_rows(update *u, lk_batches *changed, lk_err *err)
 {
-    new_rows rows = {
-        .base = {.next = next_new_rows, .close = close_new_rows}, .changed = changed, .update = u};
-    lk_rc rc = check_columns(u, &changed->schema, err);
-    if (rc == LK_OK) {
-        rc = lk_schema_copy(lk_dataset_schema(u->dataset), &rows.base.schema, err);
+    const struct ArrowSchema *own = lk_dataset_schema(u->dataset);
+    if (changed->schema.n_children != own->n_children + 1 ||
+        strcmp(changed->schema.children[own->n_children]->format, "L") != 0) {
+        return lk_fail(err, LK_E_INTERNAL, "changed rows have other columns than the table");
     }
-    if (rc == LK_OK) {
-        rc = lk_fragment_writer_write(&u->writer, &rows.base, err);
-        err->maybe_applied = false; /* files alone change nothing */
+    for (;;) {
+        struct ArrowArray batch = {0};
+        lk_rc             rc = lk_batches_next(changed, &batch, err);
+        if (rc == LK_OK && batch.release == NULL) {
+            rc = lk_fragment_writer_end(&u->moved_rows, err);
+            return rc == LK_OK ? lk_fragment_writer_end(&u->added, err) : rc;
+        }
+        if (rc == LK_OK) {
+            rc = write_changed(u, &batch, err);
+        }
+        if (rc != LK_OK) {
+            return rc;
+        }
     }
-    lk_batches_close(&rows.base);
-    return rc;
 }
 
 /* -- on top of a version --------------------------------------------------------------------------------------- */
@@ -161,14 +182,27 @@ static lk_rc check_no_new_rows(update *u, const lk_manifest *tip, lk_arena *aren
     return LK_OK;
 }
 
-static lk_rc number_fragments(update *u, const lk_manifest *tip, lk_pb_new_version *version, lk_err *err)
+/* Moved rows come first: their ids are known, and those of new rows follow. */
+static lk_rc number_fragments(
+    update *u, const lk_manifest *tip, lk_arena *arena, lk_pb_new_version *version, lk_err *err)
 {
-    uint64_t next = tip->has_fragment_id_max ? (uint64_t)tip->fragment_id_max + 1 : 0;
-    lk_rc    rc = lk_fragment_writer_number(&u->writer, next, err);
+    size_t       moved_count = 0, added_count = 0;
+    uint64_t     next = tip->has_fragment_id_max ? (uint64_t)tip->fragment_id_max + 1 : 0;
+    lk_fragment *moved_rows = lk_fragment_writer_fragments(&u->moved_rows, &moved_count);
+    lk_fragment *added = lk_fragment_writer_fragments(&u->added, &added_count);
+    lk_fragment *all = lk_arena_take(arena, (moved_count + added_count + 1) * sizeof *all);
+    lk_rc        rc = lk_fragment_writer_number(&u->moved_rows, next, err);
+    if (rc == LK_OK) {
+        rc = lk_fragment_writer_number(&u->added, next + moved_count, err);
+    }
     if (rc != LK_OK) {
         return rc;
     }
-    version->fragments = lk_fragment_writer_fragments(&u->writer, &version->fragment_count);
+    for (size_t i = 0; i < moved_count + added_count; i++) {
+        all[i] = i < moved_count ? moved_rows[i] : added[i - moved_count];
+    }
+    version->fragments = all;
+    version->fragment_count = moved_count + added_count;
     next += version->fragment_count;
     version->has_fragment_id_max = next > 0;
     version->fragment_id_max = (uint32_t)(next - (next > 0));
@@ -197,7 +231,7 @@ static lk_rc plan_update(
         u->moved |= u->loss.moved;
     }
     if (rc == LK_OK) {
-        rc = number_fragments(u, tip, &plan->version, err);
+        rc = number_fragments(u, tip, arena, &plan->version, err);
     }
     for (size_t i = 0; i < plan->version.fragment_count && rc == LK_OK; i++) {
         lk_buf_clear(&message);
@@ -234,19 +268,24 @@ static lk_rc change_rows(update *u, lk_err *err)
         rc = write_rows(u, changed, err);
     }
     lk_batches_close(changed);
-    return rc == LK_OK ? lk_row_loss_init(&u->loss, &u->base, u->dataset, u->rows, err) : rc;
+    err->maybe_applied = false; /* files alone change nothing */
+    if (rc == LK_OK) {
+        rc = lk_row_loss_init(&u->loss, &u->base, u->dataset, u->rows, err);
+    }
+    return rc;
 }
 
 static void make_report(const update *u, lk_update_report *report)
 {
     uint64_t lost = 0;
-    size_t   written = 0;
+    size_t   moved_count = 0, added_count = 0;
     lk_row_loss_count(&u->loss, &lost, &report->fragments_changed, &report->fragments_removed);
-    (void)lk_fragment_writer_fragments(&u->writer, &written);
+    (void)lk_fragment_writer_fragments(&u->moved_rows, &moved_count);
+    (void)lk_fragment_writer_fragments(&u->added, &added_count);
     report->rows_updated = u->replaced;
     report->rows_inserted = u->inserted;
     report->rows_deleted = lost - u->replaced;
-    report->fragments_written = written;
+    report->fragments_written = moved_count + added_count;
 }
 
 static lk_rc commit(update *u, lk_update_report *report, lk_dataset **out, lk_err *err)
@@ -276,9 +315,11 @@ static lk_rc update_once(lk_dataset *version, lk_committer *committer, const lk_
         .changer = changer,
         .dataset = version,
         .rows = lk_row_set_new(),
+        .stable = lk_dataset_has_stable_row_ids(version),
     };
-    lk_fragment_writer_init(
-        &u.writer, &u.base, version->manifest->schema, options == NULL ? 0 : options->max_rows_per_file);
+    uint64_t rows_max = options == NULL ? 0 : options->max_rows_per_file;
+    lk_fragment_writer_init(&u.moved_rows, &u.base, version->manifest->schema, rows_max);
+    lk_fragment_writer_init(&u.added, &u.base, version->manifest->schema, rows_max);
     lk_rc rc = change_rows(&u, err);
     if (rc == LK_OK) {
         rc = commit(&u, report, out, err);
@@ -291,7 +332,10 @@ static lk_rc update_once(lk_dataset *version, lk_committer *committer, const lk_
     *again = rc == LK_E_CONFLICT && u.moved && !err->maybe_applied;
     lk_row_loss_deinit(&u.loss);
     lk_row_set_free(u.rows);
-    lk_fragment_writer_deinit(&u.writer);
+    lk_fragment_writer_deinit(&u.moved_rows);
+    lk_fragment_writer_deinit(&u.added);
+    lk_buf_deinit(&u.addresses);
+    lk_buf_deinit(&u.batch);
     lk_change_deinit(&u.base);
     return rc;
 }
