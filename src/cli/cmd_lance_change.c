@@ -4,6 +4,7 @@
 #include "cli/cli.h"
 #include "cli/lance_env.h"
 #include "cli/lance_where.h"
+#include "cli/report.h"
 #include "lance/alter.h"
 #include "lance/refs.h"
 
@@ -36,40 +37,6 @@ static int end(lk_rc rc, lk_cli_lance *lance, const lk_err *err)
 {
     lk_cli_lance_close(lance);
     return rc == LK_OK ? 0 : lk_cli_fail(err);
-}
-
-/* One line: an object of numbers for --json, else a sentence. */
-typedef struct report_number {
-    const char *key;
-    uint64_t    value;
-} report_number;
-
-static void report(bool json, const char *sentence, const report_number *numbers, size_t count)
-{
-    lk_buf         text = {0};
-    lk_json_writer w = {.out = &text};
-    if (!json) {
-        puts(sentence);
-        return;
-    }
-    lk_json_object(&w);
-    for (size_t i = 0; i < count; i++) {
-        lk_json_key(&w, numbers[i].key);
-        lk_json_u64(&w, numbers[i].value);
-    }
-    lk_json_object_end(&w);
-    printf("%.*s\n", LK_FMT(lk_buf_view(&text)));
-    lk_buf_deinit(&text);
-}
-
-/* What most commands say: the version they made. */
-static void report_version(bool json, const char *what, const lk_dataset *dataset)
-{
-    const report_number number = {"version", lk_dataset_version(dataset)};
-    lk_buf              sentence = {0};
-    lk_buf_format(&sentence, "%s: version %" PRIu64, what, number.value);
-    report(json, sentence.data, &number, 1);
-    lk_buf_deinit(&sentence);
 }
 
 /* -- tag ------------------------------------------------------------------------------------------------ */
@@ -210,7 +177,7 @@ static int restore(lk_cli *cli, int argc, char **argv)
         rc = lk_dataset_restore(lance.dataset, lk_direct_committer(), version, NULL, &next, &err);
     }
     if (rc == LK_OK) {
-        report_version(json, "restored", next);
+        lk_report_version(json, "restored", next);
     }
     lk_dataset_unref(next);
     return end(rc, &lance, &err);
@@ -220,7 +187,7 @@ static int restore(lk_cli *cli, int argc, char **argv)
 
 static void report_delete(bool json, const lk_delete_report *done, const lk_dataset *next)
 {
-    const report_number numbers[] = {
+    const lk_report_number numbers[] = {
         {"version", lk_dataset_version(next)},
         {"rows", done->rows},
         {"fragments_changed", done->fragments_changed},
@@ -228,7 +195,7 @@ static void report_delete(bool json, const lk_delete_report *done, const lk_data
     };
     lk_buf sentence = {0};
     lk_buf_format(&sentence, "deleted %" PRIu64 " rows: version %" PRIu64, done->rows, numbers[0].value);
-    report(json, sentence.data, numbers, sizeof numbers / sizeof numbers[0]);
+    lk_report(json, sentence.data, numbers, sizeof numbers / sizeof numbers[0]);
     lk_buf_deinit(&sentence);
 }
 
@@ -273,7 +240,7 @@ static int end_columns(
     lk_rc rc, bool json, const char *what, lk_cli_lance *lance, lk_dataset *next, const lk_err *err)
 {
     if (rc == LK_OK) {
-        report_version(json, what, next);
+        lk_report_version(json, what, next);
     }
     lk_dataset_unref(next);
     return end(rc, lance, err);
@@ -395,7 +362,7 @@ static lk_rc parse_duration(const char *text, uint64_t *ms, lk_err *err)
 
 static void report_cleanup(bool json, bool dry_run, const lk_cleanup_report *done)
 {
-    const report_number numbers[] = {
+    const lk_report_number numbers[] = {
         {"versions", done->versions},
         {"versions_removed", done->versions_removed},
         {"versions_named", done->versions_named},
@@ -408,7 +375,7 @@ static void report_cleanup(bool json, bool dry_run, const lk_cleanup_report *don
         " bytes; tags and branches keep %" PRIu64 " old versions",
         dry_run ? "would remove" : "removed", done->versions_removed, done->versions, done->files_removed,
         done->bytes_removed, done->versions_named);
-    report(json, sentence.data, numbers, sizeof numbers / sizeof numbers[0]);
+    lk_report(json, sentence.data, numbers, sizeof numbers / sizeof numbers[0]);
     lk_buf_deinit(&sentence);
 }
 
@@ -452,7 +419,7 @@ static int clean_up(lk_cli *cli, int argc, char **argv)
 
 static void report_compact(bool json, const lk_compact_report *done, const lk_dataset *next)
 {
-    const report_number numbers[] = {
+    const lk_report_number numbers[] = {
         {"version", lk_dataset_version(next)},
         {"versions", done->versions},
         {"rows", done->rows},
@@ -466,7 +433,7 @@ static void report_compact(bool json, const lk_compact_report *done, const lk_da
     lk_buf_format(&sentence,
         "%" PRIu64 " fragments before, %" PRIu64 " now; %" PRIu64 " deleted rows dropped: version %" PRIu64,
         done->fragments_before, done->fragments_after, done->deleted_rows_dropped, numbers[0].value);
-    report(json, sentence.data, numbers, sizeof numbers / sizeof numbers[0]);
+    lk_report(json, sentence.data, numbers, sizeof numbers / sizeof numbers[0]);
     lk_buf_deinit(&sentence);
 }
 

@@ -1,215 +1,25 @@
 /*
- * lance_where.c - see lance_where.h. The condition becomes `SELECT _rowid ... WHERE (condition)` over a snapshot that
- * has the row addresses as one more column, the last.
+ * lance_where.c - see lance_where.h. The condition becomes `SELECT _rowid ... WHERE (condition)` (lance_sql.h).
  */
 #include "cli/lance_where.h"
 
-#include "arrow/schema.h"
-#include "base/file.h"
 #include "cli/cli.h"
-#include "engine/engine.h"
-#include "sql/sql.h"
+#include "cli/lance_sql.h"
 
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#define ROW_ID "_rowid"
-
 struct lk_cli_where {
-    lk_row_selector selector;
-    lk_sql         *sql;
-    char            spill[64];
-    lk_buf          statement;
+    lk_row_selector   selector;
+    lk_cli_lance_sql *sql;
+    lk_buf            statement;
 };
-
-/* -- a snapshot with row ids ---------------------------------------------------------------------------- */
-
-typedef struct rows_snapshot {
-    lk_table_snapshot  base;
-    lk_dataset        *dataset;
-    struct ArrowSchema schema;
-} rows_snapshot;
-
-static const struct ArrowSchema *snapshot_schema(const lk_table_snapshot *snapshot)
-{
-    return &((const rows_snapshot *)snapshot)->schema;
-}
-
-static uint64_t snapshot_row_count(const lk_table_snapshot *snapshot)
-{
-    return lk_dataset_row_count(((const rows_snapshot *)snapshot)->dataset);
-}
-
-static size_t snapshot_bytes(const lk_table_snapshot *snapshot)
-{
-    return sizeof(rows_snapshot) + lk_dataset_bytes(((const rows_snapshot *)snapshot)->dataset);
-}
-
-static void snapshot_free(lk_table_snapshot *snapshot)
-{
-    rows_snapshot *self = (rows_snapshot *)snapshot;
-    lk_schema_release(&self->schema);
-    lk_dataset_unref(self->dataset);
-    free(self);
-}
-
-static lk_rc not_so(lk_err *err)
-{
-    return lk_refuse(err, LK_E_PLANNING, "a condition on " ROW_ID " is not supported");
-}
-
-/* A dataset gives the row ids as the last column; that is where the statement's own column stands. */
-static lk_rc to_dataset(
-    const rows_snapshot *self, const lk_scan_options *in, lk_arena *arena, lk_scan_options *out, lk_err *err)
-{
-    size_t *read = NULL;
-    size_t  row_id = (size_t)self->schema.n_children - 1;
-    *out = *in;
-    if (in->predicate != NULL) {
-        size_t count = lk_predicate_columns(in->predicate, arena, &read);
-        if (count > 0 && read[count - 1] == row_id) {
-            return not_so(err);
-        }
-    }
-    if (in->no_columns) {
-        return LK_OK;
-    }
-    for (size_t i = 0; in->columns != NULL && i < in->column_count; i++) {
-        if (in->columns[i] == row_id && i + 1 != in->column_count) {
-            return not_so(err);
-        }
-    }
-    bool last = in->columns == NULL || (in->column_count > 0 && in->columns[in->column_count - 1] == row_id);
-    out->meta = last ? LK_META_ROW_ADDRESS : 0;
-    out->column_count -= last && in->columns != NULL;
-    return LK_OK;
-}
-
-static lk_rc snapshot_scan(
-    lk_table_snapshot *snapshot, const lk_scan_options *options, lk_batches **out, lk_err *err)
-{
-    lk_arena        arena = {0};
-    lk_scan_options mine;
-    rows_snapshot  *self = (rows_snapshot *)snapshot;
-    lk_rc           rc = to_dataset(self, options, &arena, &mine, err);
-    if (rc == LK_OK) {
-        rc = lk_dataset_scan(self->dataset, &mine, out, err);
-    }
-    lk_arena_close(&arena);
-    return rc;
-}
-
-static lk_rc snapshot_morsels(
-    lk_table_snapshot *snapshot, const lk_scan_options *options, lk_morsel_scan **out, lk_err *err)
-{
-    lk_arena        arena = {0};
-    lk_scan_options mine;
-    rows_snapshot  *self = (rows_snapshot *)snapshot;
-    lk_rc           rc = to_dataset(self, options, &arena, &mine, err);
-    if (rc == LK_OK) {
-        rc = lk_dataset_morsel_scan(self->dataset, &mine, out, err);
-    }
-    lk_arena_close(&arena);
-    return rc;
-}
-
-static const struct lk_table_snapshot_ops snapshot_ops = {
-    .schema = snapshot_schema,
-    .row_count = snapshot_row_count,
-    .scan = snapshot_scan,
-    .morsels = snapshot_morsels,
-    .bytes = snapshot_bytes,
-    .free = snapshot_free,
-};
-
-static lk_rc add_row_id(const struct ArrowSchema *columns, struct ArrowSchema *out, lk_err *err)
-{
-    lk_rc rc = LK_OK;
-    if (lk_schema_find(columns, LK_LITERAL(ROW_ID)) >= 0) {
-        return lk_refuse(err, LK_E_INVALID_SCHEMA, "the dataset has a column " ROW_ID " of its own");
-    }
-    lk_schema_start(out, (size_t)columns->n_children + 1);
-    for (int64_t i = 0; rc == LK_OK && i < columns->n_children; i++) {
-        lk_schema_release(out->children[i]);
-        rc = lk_schema_copy(columns->children[i], out->children[i], err);
-    }
-    return rc == LK_OK
-               ? lk_column_parse(LK_LITERAL(ROW_ID ":uint64"), out->children[columns->n_children], err)
-               : rc;
-}
-
-static lk_rc new_snapshot(lk_dataset *dataset, lk_table_snapshot **out, lk_err *err)
-{
-    rows_snapshot *self = calloc(1, sizeof *self);
-    LK_ASSERT(self != NULL);
-    self->base.ops = &snapshot_ops;
-    atomic_init(&self->base.refs, 1);
-    self->dataset = lk_dataset_ref(dataset);
-    lk_rc rc = add_row_id(lk_dataset_schema(dataset), &self->schema, err);
-    if (rc != LK_OK) {
-        lk_table_snapshot_unref(&self->base);
-        return rc;
-    }
-    *out = &self->base;
-    return LK_OK;
-}
-
-/* -- choosing --------------------------------------------------------------------------------------------- */
-
-static lk_rc add_rows(lk_batches *found, lk_row_set *rows, lk_err *err)
-{
-    for (;;) {
-        struct ArrowArray batch = {0};
-        lk_rc             rc = lk_batches_next(found, &batch, err);
-        if (rc != LK_OK || batch.release == NULL) {
-            return rc;
-        }
-        const struct ArrowArray *ids = batch.children[0];
-        lk_row_set_add(
-            rows, (const uint64_t *)ids->buffers[1] + ids->offset + batch.offset, (size_t)batch.length);
-        lk_array_release(&batch);
-    }
-}
-
-/* Whoever closed the parenthesis early asked for something else. */
-static lk_rc check_result(const lk_sql_statement *statement, const struct ArrowSchema *schema, lk_err *err)
-{
-    size_t tables = 0;
-    (void)lk_sql_statement_tables(statement, &tables);
-    bool plain =
-        tables == 1 &&
-        (schema == NULL || (schema->n_children == 1 && strcmp(schema->children[0]->format, "L") == 0));
-    return plain ? LK_OK : lk_refuse(err, LK_E_INVALID_SQL, "the condition is more than a condition");
-}
 
 static lk_rc choose(void *context, lk_dataset *version, lk_row_set *rows, lk_err *err)
 {
-    lk_cli_where      *self = context;
-    lk_sql_statement  *statement = NULL;
-    lk_table_snapshot *snapshot = NULL;
-    lk_batches        *found = NULL;
-    lk_rc              rc = lk_sql_parse(self->sql, lk_buf_view(&self->statement), &statement, err);
-    if (rc == LK_OK) {
-        rc = check_result(statement, NULL, err);
-    }
-    if (rc == LK_OK) {
-        rc = new_snapshot(version, &snapshot, err);
-    }
-    if (rc == LK_OK) {
-        const lk_sql_request request = {.statement = statement, .snapshots = &snapshot};
-        rc = lk_sql_run(self->sql, &request, &found, err);
-    }
-    if (rc == LK_OK) {
-        rc = check_result(statement, &found->schema, err);
-    }
-    if (rc == LK_OK) {
-        rc = add_rows(found, rows, err);
-    }
-    lk_batches_close(found);
-    lk_table_snapshot_unref(snapshot);
-    lk_sql_statement_unref(statement);
-    return rc;
+    lk_cli_where            *self = context;
+    const lk_cli_lance_table table = {"dataset", version};
+    return lk_cli_lance_sql_rows(self->sql, lk_buf_view(&self->statement), &table, 1, rows, err);
 }
 
 lk_rc lk_cli_where_open(const lk_config *config, const char *condition, lk_cli_where **out, lk_err *err)
@@ -221,19 +31,8 @@ lk_rc lk_cli_where_open(const lk_config *config, const char *condition, lk_cli_w
     LK_ASSERT(self != NULL);
     self->selector = (lk_row_selector){choose, self, lk_bytes_of(condition)};
     /* A line of its own: a comment at its end must not take the parenthesis along. */
-    lk_buf_format(&self->statement, "SELECT " ROW_ID " FROM lake.lance.dataset WHERE (\n%s\n)", condition);
-    (void)snprintf(self->spill, sizeof self->spill, "%s/lake-where-XXXXXX", P_tmpdir);
-    if (mkdtemp(self->spill) == NULL) {
-        self->spill[0] = '\0';
-        lk_cli_where_close(self);
-        return lk_fail(err, LK_E_IO, "no temporary directory in %s", P_tmpdir);
-    }
-    const lk_sql_options options = {.spill_directory = lk_bytes_of(self->spill),
-        .memory_bytes = config->query_memory_bytes,
-        .spill_bytes = config->query_spill_bytes,
-        .thread_count = config->query_threads,
-        .sql_bytes_max = config->query_max_sql_bytes};
-    lk_rc                rc = lk_sql_open(&self->sql, &options, err);
+    lk_buf_format(&self->statement, "SELECT _rowid FROM lake.lance.dataset WHERE (\n%s\n)", condition);
+    lk_rc rc = lk_cli_lance_sql_open(config, &self->sql, err);
     if (rc != LK_OK) {
         lk_cli_where_close(self);
         return rc;
@@ -247,11 +46,7 @@ void lk_cli_where_close(lk_cli_where *where)
     if (where == NULL) {
         return;
     }
-    lk_err ignored = {0};
-    lk_sql_close(where->sql);
-    if (where->spill[0] != '\0' && lk_directory_remove(where->spill, &ignored) != LK_OK) {
-        fprintf(stderr, "lake: %s is left behind\n", where->spill);
-    }
+    lk_cli_lance_sql_close(where->sql);
     lk_buf_deinit(&where->statement);
     free(where);
 }

@@ -112,9 +112,8 @@ typedef struct lk_row_changer {
      * added to `removed`. No address comes twice.
      */
     lk_rc (*change)(void *context, lk_dataset *version, lk_row_set *removed, lk_batches **out, lk_err *err);
-    void    *context;
-    lk_bytes text;   /* for messages */
-    bool     by_key; /* what is new depends on what is there: does not go with rows added meanwhile */
+    void *context;
+    bool  by_key; /* what is new depends on what is there: does not go with rows added meanwhile */
 } lk_row_changer;
 
 typedef struct lk_update_report {
