@@ -6,8 +6,8 @@
 #include "lance/change.h"
 #include "lance/dataset_priv.h"
 #include "lance/fragment_write.h"
-#include "lance/row_lineage.h"
 #include "lance/rebase.h"
+#include "lance/row_lineage.h"
 #include "lance/versions.h"
 
 #include <inttypes.h>

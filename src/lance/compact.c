@@ -21,6 +21,7 @@
 #include "lance/fragment_same.h"
 #include "lance/fragment_write.h"
 #include "lance/rebase.h"
+#include "lance/row_lineage.h"
 #include "lance/wire.h"
 
 #include <inttypes.h>
@@ -36,9 +37,10 @@ typedef struct target { /* of a new fragment, at most */
 
 typedef struct
     group { /* neighbours in a version, and the fragment (of the writer's) that takes their place */
-    uint64_t first_id, id; /* of the first neighbour; of the fragment: reserved for it */
-    size_t   first, count;
-    size_t   new_first, new_count; /* none when no row is left, else one */
+    uint64_t       first_id, id; /* of the first neighbour; of the fragment: reserved for it */
+    size_t         first, count;
+    size_t         new_first, new_count; /* none when no row is left, else one */
+    lk_row_lineage lineage;
 } group;
 
 typedef struct group_list {
@@ -205,6 +207,10 @@ static lk_rc rewrite_group(compaction *c, group *g, lk_err *err)
     lk_scan_options options = {.limit = UINT64_MAX, .batch_rows = batch_rows(c, g)};
     g->new_first = written(c);
     lk_rc rc = part_of(c, g, &part, err);
+    for (size_t i = 0; i < g->count && rc == LK_OK; i++) {
+        uint64_t all = part->manifest->fragments[i].physical_rows;
+        rc = lk_row_lineage_keep(&g->lineage, part, i, 0, all, err);
+    }
     if (rc == LK_OK && lk_dataset_row_count(part) > 0) {
         rc = lk_dataset_scan(part, &options, &rows, err);
         if (rc == LK_OK) {
@@ -249,7 +255,6 @@ static int compare_placed(const void *a, const void *b)
 typedef struct outcome {
     placed *fragments;
     size_t  count;
-    bool    any_deletion;
 } outcome;
 
 /* Old fragments must be as they were; the others stay. */
@@ -264,7 +269,6 @@ static lk_rc keep_others(compaction *c, const lk_manifest *tip, outcome *out, lk
         old_fragment      *old = bsearch(&wanted, c->old, c->old_count, sizeof wanted, compare_old);
         if (old == NULL) {
             out->fragments[out->count++] = (placed){now->id, now->raw};
-            out->any_deletion |= now->deletion.kind != LK_DELETION_NONE;
             continue;
         }
         const lk_fragment *then = &c->base.base->fragments[old->index];
@@ -282,13 +286,8 @@ static lk_rc keep_others(compaction *c, const lk_manifest *tip, outcome *out, lk
     return LK_OK;
 }
 
-static const lk_bytes *place_all(const compaction *c, lk_arena *arena, outcome *out)
+static const lk_bytes *sort_all(lk_arena *arena, outcome *out)
 {
-    size_t             count = 0;
-    const lk_fragment *fragments = lk_fragment_writer_fragments(&c->writer, &count);
-    for (size_t i = 0; i < count; i++) {
-        out->fragments[out->count++] = (placed){fragments[i].id, encode_fragment(&fragments[i], arena)};
-    }
     qsort(out->fragments, out->count, sizeof *out->fragments, compare_placed);
     lk_bytes *raw = lk_arena_take(arena, (out->count + 1) * sizeof *raw);
     for (size_t i = 0; i < out->count; i++) {
@@ -297,27 +296,29 @@ static const lk_bytes *place_all(const compaction *c, lk_arena *arena, outcome *
     return raw;
 }
 
-static lk_bytes encode_operation(const compaction *c, lk_arena *arena)
+enum { REWRITE_GROUPS = 3, GROUP_OLD = 1, GROUP_NEW = 2 };
+
+/* Says in the operation what the group was and is, and places what it is. */
+static lk_rc place_group(const compaction *c, const group *one, const lk_manifest *tip, lk_arena *arena,
+    lk_pb_new_version *version, outcome *out, lk_buf *operation, lk_err *err)
 {
-    enum { REWRITE_GROUPS = 3, GROUP_OLD = 1, GROUP_NEW = 2 };
     size_t             count = 0;
     const lk_fragment *fragments = lk_fragment_writer_fragments(&c->writer, &count);
-    lk_buf             operation = {0}, message = {0};
-    for (size_t g = 0; g < c->group_count; g++) {
-        const group *one = &c->groups[g];
-        lk_buf_clear(&message);
-        for (size_t i = 0; i < one->count; i++) {
-            lk_wire_put_bytes(&message, GROUP_OLD, c->base.base->fragments[one->first + i].raw);
-        }
-        for (size_t i = 0; i < one->new_count; i++) {
-            lk_wire_put_bytes(&message, GROUP_NEW, encode_fragment(&fragments[one->new_first + i], arena));
-        }
-        lk_wire_put_bytes(&operation, REWRITE_GROUPS, lk_buf_view(&message));
+    lk_buf             message = {0};
+    lk_rc              rc = LK_OK;
+    for (size_t i = 0; i < one->count; i++) {
+        lk_wire_put_bytes(&message, GROUP_OLD, c->base.base->fragments[one->first + i].raw);
     }
-    lk_bytes out = lk_arena_copy(arena, lk_buf_view(&operation));
-    lk_buf_deinit(&operation);
+    for (size_t i = 0; i < one->new_count && rc == LK_OK; i++) {
+        lk_fragment fragment = fragments[one->new_first + i];
+        rc = lk_row_lineage_finish(&one->lineage, tip, version, arena, &fragment, err);
+        placed done = {fragment.id, encode_fragment(&fragment, arena)};
+        lk_wire_put_bytes(&message, GROUP_NEW, done.raw);
+        out->fragments[out->count++] = done;
+    }
+    lk_wire_put_bytes(operation, REWRITE_GROUPS, lk_buf_view(&message));
     lk_buf_deinit(&message);
-    return out;
+    return rc;
 }
 
 static lk_rc plan_rewrite(
@@ -327,18 +328,17 @@ static lk_rc plan_rewrite(
     lk_pb_new_version *version = &plan->version;
     outcome            out = {0};
     out.fragments = lk_arena_take(arena, (tip->fragment_count + c->group_count + 1) * sizeof *out.fragments);
-    lk_rc rc = keep_others(c, tip, &out, err);
-    if (rc != LK_OK) {
-        return rc;
+    lk_buf operation = {0};
+    lk_rc  rc = keep_others(c, tip, &out, err);
+    for (size_t g = 0; g < c->group_count && rc == LK_OK; g++) {
+        rc = place_group(c, &c->groups[g], tip, arena, version, &out, &operation, err);
     }
-    uint64_t flag = out.any_deletion ? LK_FLAG_DELETION_FILES : 0;
-    plan->operation = encode_operation(c, arena);
+    plan->operation = lk_arena_copy(arena, lk_buf_view(&operation));
     version->replaces_fragments = true;
-    version->raw_fragments = place_all(c, arena, &out);
+    version->raw_fragments = sort_all(arena, &out);
     version->raw_fragment_count = out.count;
-    version->reader_flags = (tip->reader_flags & ~(uint64_t)LK_FLAG_DELETION_FILES) | flag;
-    version->writer_flags = (tip->writer_flags & ~(uint64_t)LK_FLAG_DELETION_FILES) | flag;
-    return LK_OK;
+    lk_buf_deinit(&operation);
+    return rc;
 }
 
 static const lk_change_ops rewrite_ops = {LK_OPERATION_REWRITE, lk_rebase_keeps_rows, plan_rewrite};
@@ -473,6 +473,9 @@ static lk_rc rewrite_groups(lk_dataset *version, lk_committer *committer, const 
         add_to_report(&c, report);
     } else {
         lk_change_undo(&c.base, err);
+    }
+    for (size_t g = 0; g < count; g++) {
+        lk_row_lineage_deinit(&groups[g].lineage);
     }
     lk_fragment_writer_deinit(&c.writer);
     lk_change_deinit(&c.base);

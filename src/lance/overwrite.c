@@ -9,6 +9,7 @@
 #include "lance/change.h"
 #include "lance/dataset_priv.h"
 #include "lance/fragment_write.h"
+#include "lance/row_lineage.h"
 #include "lance/wire.h"
 
 #include <inttypes.h>
@@ -118,16 +119,18 @@ static lk_rc plan_overwrite(
         return rc;
     }
     version->replaces_fragments = true; /* by none; these follow */
-    version->fragments = lk_fragment_writer_fragments(&o->writer, &version->fragment_count);
+    lk_fragment *fragments = lk_fragment_writer_fragments(&o->writer, &version->fragment_count);
+    version->fragments = fragments;
+    for (size_t i = 0; i < version->fragment_count && rc == LK_OK; i++) {
+        rc = lk_row_lineage_finish(NULL, tip, version, arena, &fragments[i], err);
+    }
     version->has_fragment_id_max = next + version->fragment_count > 0;
     version->fragment_id_max = (uint32_t)(next + version->fragment_count - version->has_fragment_id_max);
-    version->reader_flags = tip->reader_flags & ~(uint64_t)LK_FLAG_DELETION_FILES;
-    version->writer_flags = tip->writer_flags & ~(uint64_t)LK_FLAG_DELETION_FILES;
     plan->has_index_section = false;
     lk_pb_overwrite_encode(version->fragments, version->fragment_count, o->schema, &message);
     plan->operation = lk_arena_copy(arena, lk_buf_view(&message));
     lk_buf_deinit(&message);
-    return LK_OK;
+    return rc;
 }
 
 static const lk_change_ops overwrite_ops = {LK_OPERATION_OVERWRITE, goes_with_overwrite, plan_overwrite};

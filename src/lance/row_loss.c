@@ -211,7 +211,6 @@ typedef struct outcome {
     lk_buf            *operation;
     lk_bytes          *raw;
     size_t             count;
-    bool               any_deletion;
 } outcome;
 
 static lk_rc plan_fragment(
@@ -220,7 +219,6 @@ static lk_rc plan_fragment(
     touched *t = find_touched(loss, now->id);
     if (t == NULL) {
         out->raw[out->count++] = now->raw;
-        out->any_deletion |= now->deletion.kind != LK_DELETION_NONE;
         return LK_OK;
     }
     lk_rc rc = make_file(loss, t, now, err);
@@ -238,7 +236,6 @@ static lk_rc plan_fragment(
         lk_bytes raw = lk_arena_copy(arena, lk_buf_view(&message));
         lk_wire_put_bytes(out->operation, out->fields.updated, raw);
         out->raw[out->count++] = raw;
-        out->any_deletion = true;
     }
     lk_buf_deinit(&message);
     return rc;
@@ -291,12 +288,9 @@ lk_rc lk_row_loss_plan(lk_row_loss *loss, const lk_manifest *tip, lk_row_loss_fi
     outcome            out = {.fields = fields, .operation = operation};
     lk_rc              rc = plan_fragments(loss, tip, arena, &out, err);
     if (rc == LK_OK) {
-        uint64_t flag = out.any_deletion ? LK_FLAG_DELETION_FILES : 0;
         version->replaces_fragments = true;
         version->raw_fragments = out.raw;
         version->raw_fragment_count = out.count;
-        version->reader_flags = (tip->reader_flags & ~(uint64_t)LK_FLAG_DELETION_FILES) | flag;
-        version->writer_flags = (tip->writer_flags & ~(uint64_t)LK_FLAG_DELETION_FILES) | flag;
     }
     return rc;
 }

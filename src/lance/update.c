@@ -10,7 +10,7 @@
 #include "lance/dataset_priv.h"
 #include "lance/fragment_write.h"
 #include "lance/rebase.h"
-#include "lance/row_ids.h"
+#include "lance/row_lineage.h"
 #include "lance/row_loss.h"
 #include "lance/wire.h"
 
@@ -182,6 +182,24 @@ static lk_rc check_no_new_rows(update *u, const lk_manifest *tip, lk_arena *aren
     return LK_OK;
 }
 
+/* The rows of this fragment are those of the addresses from number `first` on. */
+static lk_rc keep_identity(update *u, const lk_manifest *tip, size_t first, lk_pb_new_version *version,
+    lk_arena *arena, lk_fragment *fragment, lk_err *err)
+{
+    const uint64_t *addresses = (const uint64_t *)(const void *)u->addresses.data;
+    lk_row_lineage  lineage = {0};
+    if (!u->stable) {
+        return LK_OK;
+    }
+    lk_rc rc =
+        lk_row_lineage_move(&lineage, u->dataset, addresses + first, (size_t)fragment->physical_rows, err);
+    if (rc == LK_OK) {
+        rc = lk_row_lineage_finish(&lineage, tip, version, arena, fragment, err);
+    }
+    lk_row_lineage_deinit(&lineage);
+    return rc;
+}
+
 /* Moved rows come first: their ids are known, and those of new rows follow. */
 static lk_rc number_fragments(
     update *u, const lk_manifest *tip, lk_arena *arena, lk_pb_new_version *version, lk_err *err)
@@ -198,15 +216,18 @@ static lk_rc number_fragments(
     if (rc != LK_OK) {
         return rc;
     }
-    for (size_t i = 0; i < moved_count + added_count; i++) {
+    for (size_t i = 0, at = 0; i < moved_count + added_count && rc == LK_OK; i++) {
         all[i] = i < moved_count ? moved_rows[i] : added[i - moved_count];
+        rc = i < moved_count ? keep_identity(u, tip, at, version, arena, &all[i], err)
+                             : lk_row_lineage_finish(NULL, tip, version, arena, &all[i], err);
+        at += (size_t)all[i].physical_rows;
     }
     version->fragments = all;
     version->fragment_count = moved_count + added_count;
     next += version->fragment_count;
     version->has_fragment_id_max = next > 0;
     version->fragment_id_max = (uint32_t)(next - (next > 0));
-    return LK_OK;
+    return rc;
 }
 
 static lk_rc check_tip(update *u, const lk_manifest *tip, lk_arena *arena, lk_err *err)
@@ -257,6 +278,16 @@ static lk_rc check(const lk_manifest *base, lk_err *err)
     return rc == LK_OK ? lk_fragment_writer_check(base->schema, base->file_minor, err) : rc;
 }
 
+/* All rows that go must be there, or one would come back. */
+static lk_rc check_rows(const update *u, lk_err *err)
+{
+    uint64_t lost = 0, changed = 0, removed = 0;
+    lk_row_loss_count(&u->loss, &lost, &changed, &removed);
+    return lost == lk_row_set_count(u->rows)
+               ? LK_OK
+               : lk_refuse(err, LK_E_INVALID_REQUEST, "a row that is to be changed was deleted before");
+}
+
 static lk_rc change_rows(update *u, lk_err *err)
 {
     lk_batches *changed = NULL;
@@ -272,7 +303,7 @@ static lk_rc change_rows(update *u, lk_err *err)
     if (rc == LK_OK) {
         rc = lk_row_loss_init(&u->loss, &u->base, u->dataset, u->rows, err);
     }
-    return rc;
+    return rc == LK_OK ? check_rows(u, err) : rc;
 }
 
 static void make_report(const update *u, lk_update_report *report)
