@@ -38,6 +38,11 @@ typedef struct lk_value {
     } as;
 } lk_value;
 
+/* The value of row `row` of an array of this field's type (its offset is added). False: null, or a type that does not
+ * compare. Bytes borrow from the array. */
+bool lk_value_read(
+    const struct ArrowSchema *field, const struct ArrowArray *array, int64_t row, lk_value *out);
+
 typedef struct lk_predicate lk_predicate;
 struct lk_predicate {
     lk_predicate_kind    kind;

@@ -39,6 +39,10 @@ struct lk_dataset {
 /* A dataset over this manifest (moved in), with a new cache or one more reference to files. */
 lk_dataset *lk_dataset_new(const lk_lance_env *env, lk_manifest *manifest, lk_file_cache *files);
 
+/* The store and the open files of a base path; of the table itself for NULL. Borrowed from the dataset. */
+LK_MUST_CHECK lk_rc lk_dataset_place(
+    lk_dataset *dataset, const lk_base_path *base, lk_base_store *out, lk_err *err);
+
 /* The open data file number `file` of fragment number `fragment`, from the cache. *out is a new reference.
  * LK_E_SNAPSHOT_GONE when it is not there: the version was removed. */
 LK_MUST_CHECK lk_rc lk_dataset_file(

@@ -22,6 +22,7 @@ struct lk_file_cache {
     atomic_uint     refs;
     lk_store       *store;
     lk_budget      *budget, *open_files;
+    lk_index_cache *indices;
     lk_mutex        mutex;                           /* guards all below */
     uint64_t        hashes[LK_FILE_CACHE_FILES_MAX]; /* the first count; so are the next two */
     lk_file_reader *readers[LK_FILE_CACHE_FILES_MAX];
@@ -41,6 +42,7 @@ lk_file_cache *lk_file_cache_new(lk_store *store, lk_budget *budget, lk_budget *
     cache->store = store;
     cache->budget = budget;
     cache->open_files = open_files;
+    cache->indices = lk_index_cache_new();
     lk_mutex_init(&cache->mutex, LK_RANK_SCAN);
     return cache;
 }
@@ -74,8 +76,14 @@ void lk_file_cache_unref(lk_file_cache *cache)
         lk_budget_give(cache->open_files, cache->count);
     }
     forget_stats(cache);
+    lk_index_cache_free(cache->indices);
     lk_mutex_deinit(&cache->mutex);
     free(cache);
+}
+
+lk_index_cache *lk_file_cache_indices(lk_file_cache *cache)
+{
+    return cache->indices;
 }
 
 static uint64_t hash_of(lk_bytes key)
@@ -233,8 +241,9 @@ lk_rc lk_file_cache_stats(
 size_t lk_file_cache_bytes(lk_file_cache *cache)
 {
     lk_file_reader *readers[LK_FILE_CACHE_FILES_MAX];
+    size_t          indices = lk_index_cache_bytes(cache->indices);
     lk_mutex_lock(&cache->mutex);
-    size_t count = cache->count, size = sizeof *cache + cache->known_bytes;
+    size_t count = cache->count, size = sizeof *cache + cache->known_bytes + indices;
     for (size_t i = 0; i < count; i++) {
         readers[i] = lk_file_reader_ref(cache->readers[i]);
     }

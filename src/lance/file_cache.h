@@ -14,6 +14,7 @@
  * Threads: shared; one mutex of rank SCAN, never held across I/O.
  */
 #include "lance/file_read.h"
+#include "lance/index_cache.h"
 #include "lance/stats.h"
 
 enum { LK_FILE_CACHE_FILES_MAX = 1024, LK_FILE_CACHE_STATS_BYTES_MAX = 16 * 1024 * 1024 };
@@ -25,6 +26,9 @@ lk_file_cache *lk_file_cache_new(lk_store *store, lk_budget *budget, lk_budget *
 lk_file_cache *lk_file_cache_ref(lk_file_cache *cache);
 void           lk_file_cache_unref(lk_file_cache *cache); /* accepts NULL */
 size_t         lk_file_cache_bytes(lk_file_cache *cache);
+
+/* What was read of the indices of this place. Borrowed. */
+lk_index_cache *lk_file_cache_indices(lk_file_cache *cache);
 
 /* The reader of this object, opened when it is not kept. *out is a new reference. */
 LK_MUST_CHECK lk_rc lk_file_cache_open(

@@ -73,8 +73,6 @@ void lk_index_hits_free(lk_index_hits *hits); /* accepts NULL */
  * its physical_rows; NULL: none. Borrowed. */
 bool lk_index_hits_fragment(const lk_index_hits *hits, size_t fragment, const struct roaring_bitmap_s **rows);
 
-/* Whether every row of the covered fragments that was found does match: the index said so. */
-bool     lk_index_hits_exact(const lk_index_hits *hits);
 uint64_t lk_index_hits_count(const lk_index_hits *hits);
 
 /* -- making ---------------------------------------------------------------------------------------------- */

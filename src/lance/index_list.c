@@ -186,40 +186,28 @@ bool lk_index_parse(
 }
 
 /* -- what it covers --------------------------------------------------------------------------------------- */
-typedef struct numbered {
-    uint64_t id;
-    size_t   number;
-} numbered;
-
-typedef struct coverage {
-    const numbered *fragments; /* of the version, ascending by id */
-    size_t          count;
-    lk_index       *index;
-} coverage;
-
 static int by_id(const void *a, const void *b)
 {
-    const numbered *left = a, *right = b;
+    const lk_fragment_number *left = a, *right = b;
     return (left->id > right->id) - (left->id < right->id);
 }
 
-static void sort_fragments(const lk_manifest *manifest, lk_arena *arena, coverage *out)
+const lk_fragment_number *lk_fragment_numbers(const lk_manifest *manifest, lk_arena *arena)
 {
-    numbered *fragments = lk_arena_take(arena, (manifest->fragment_count + 1) * sizeof *fragments);
+    lk_fragment_number *numbers = lk_arena_take(arena, (manifest->fragment_count + 1) * sizeof *numbers);
     for (size_t i = 0; i < manifest->fragment_count; i++) {
-        fragments[i] = (numbered){manifest->fragments[i].id, i};
+        numbers[i] = (lk_fragment_number){manifest->fragments[i].id, i};
     }
-    qsort(fragments, manifest->fragment_count, sizeof *fragments, by_id);
-    *out = (coverage){fragments, manifest->fragment_count, NULL};
+    qsort(numbers, manifest->fragment_count, sizeof *numbers, by_id);
+    return numbers;
 }
 
-/* The first place whose id is not below. */
-static size_t lower_bound(const coverage *c, uint64_t id)
+size_t lk_fragment_lower_bound(const lk_fragment_number *numbers, size_t count, uint64_t id)
 {
-    size_t low = 0, high = c->count;
+    size_t low = 0, high = count;
     while (low < high) {
         size_t middle = low + (high - low) / 2;
-        if (c->fragments[middle].id < id) {
+        if (numbers[middle].id < id) {
             low = middle + 1;
         } else {
             high = middle;
@@ -228,12 +216,25 @@ static size_t lower_bound(const coverage *c, uint64_t id)
     return low;
 }
 
+size_t lk_fragment_number_of(const lk_fragment_number *numbers, size_t count, uint64_t id)
+{
+    size_t at = lk_fragment_lower_bound(numbers, count, id);
+    return at < count && numbers[at].id == id ? numbers[at].number : SIZE_MAX;
+}
+
+typedef struct coverage {
+    const lk_fragment_number *fragments;
+    size_t                    count;
+    lk_index                 *index;
+} coverage;
+
 static lk_rc cover(void *context, uint32_t first, uint32_t count, lk_err *err)
 {
     const coverage *c = context;
     uint64_t        end = (uint64_t)first + count;
     (void)err;
-    for (size_t at = lower_bound(c, first); at < c->count && c->fragments[at].id < end; at++) {
+    for (size_t at = lk_fragment_lower_bound(c->fragments, c->count, first);
+         at < c->count && c->fragments[at].id < end; at++) {
         bool *covers = &c->index->covers[c->fragments[at].number];
         c->index->covered_count += !*covers;
         *covers = true;
@@ -295,7 +296,7 @@ lk_rc lk_index_list(lk_dataset *dataset, lk_arena *arena, const lk_index **out, 
         }
     }
     lk_index *list = lk_arena_take(arena, room * sizeof *list);
-    sort_fragments(manifest, arena, &of);
+    of = (coverage){lk_fragment_numbers(manifest, arena), manifest->fragment_count, NULL};
     for (lk_bytes rest = section; rc == LK_OK && rest.size > 0;) {
         if (lk_wire_next(&rest, &part) && part.number == LK_INDEX_SECTION_INDICES) {
             rc = list_one(manifest, part.value, &of, arena, &list[(*count)++], err);

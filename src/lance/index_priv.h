@@ -28,4 +28,16 @@ enum {
 bool lk_index_parse(
     lk_bytes message, lk_arena *arena, lk_index *out, lk_bytes *bitmap, uint32_t *base, bool *has_base);
 
+typedef struct lk_fragment_number {
+    uint64_t id;
+    size_t   number;
+} lk_fragment_number;
+
+/* A version's fragments by id, ascending; in the arena. */
+const lk_fragment_number *lk_fragment_numbers(const lk_manifest *manifest, lk_arena *arena);
+/* The first place whose id is not below. */
+size_t lk_fragment_lower_bound(const lk_fragment_number *numbers, size_t count, uint64_t id);
+/* The number of the fragment of this id, SIZE_MAX: there is none. */
+size_t lk_fragment_number_of(const lk_fragment_number *numbers, size_t count, uint64_t id);
+
 #endif

@@ -4,6 +4,7 @@
  */
 #include "arrow/schema.h"
 #include "lance/file_priv.h"
+#include "lance/index.h"
 #include "lance/row_set.h"
 #include "lance/scan_priv.h"
 #include "lance/view.h"
@@ -19,14 +20,16 @@ enum {
 
 /* What planning carries from fragment to fragment. */
 typedef struct planner {
-    lk_plan              plan;
-    lk_morsel_scan      *scan;
-    uint64_t             target_rows; /* of a morsel, when rows are narrow */
-    uint64_t             left;        /* rows still wanted when every row counts */
-    lk_row_set          *chosen;      /* NULL: every row */
-    roaring_bitmap_t    *rows;        /* those of the fragment; NULL: every row */
-    lk_arena             arena;       /* of the plan only */
-    struct tested_field *fields; /* one for each field that the predicate reads; anew for every fragment */
+    lk_plan                 plan;
+    lk_morsel_scan         *scan;
+    uint64_t                target_rows; /* of a morsel, when rows are narrow */
+    uint64_t                left;        /* rows still wanted when every row counts */
+    lk_row_set             *chosen;      /* NULL: every row */
+    lk_index_hits          *hits;        /* what the indices found; NULL: they were no help */
+    const roaring_bitmap_t *rows;        /* those of the fragment; NULL: every row */
+    roaring_bitmap_t       *both;        /* chosen and found, of the fragment; owned */
+    lk_arena                arena;       /* of the plan only */
+    struct tested_field    *fields; /* one for each field that the predicate reads; anew for every fragment */
 } planner;
 
 /* -- options --------------------------------------------------------------------------------------- */
@@ -299,6 +302,7 @@ static lk_rc plan_all(planner *self, size_t index, uint64_t target, lk_err *err)
 static bool choose_rows(planner *self, uint64_t fragment_id)
 {
     size_t count = 0;
+    self->rows = NULL;
     if (self->chosen == NULL) {
         return true;
     }
@@ -317,21 +321,66 @@ static bool choose_rows(planner *self, uint64_t fragment_id)
     return found;
 }
 
+static void free_both(planner *self)
+{
+    if (self->both != NULL) {
+        roaring_bitmap_free(self->both);
+        self->both = NULL;
+    }
+}
+
+/* Of them, those that the indices found; false: none. */
+static bool narrow_rows(planner *self, size_t index)
+{
+    const roaring_bitmap_t *found = NULL;
+    if (self->hits == NULL || !lk_index_hits_fragment(self->hits, index, &found)) {
+        return true;
+    }
+    if (found != NULL && self->rows != NULL) {
+        free_both(self);
+        self->both = roaring_bitmap_and(self->rows, found);
+        found = self->both;
+    }
+    self->rows = found;
+    return found != NULL;
+}
+
+/* Few rows are read without asking the zone statistics first. */
+static lk_rc plan_tested(planner *self, size_t index, uint64_t target, lk_err *err)
+{
+    lk_morsel_scan *scan = self->scan;
+    uint64_t        rows = scan->dataset->manifest->fragments[index].physical_rows;
+    if (self->hits == NULL || self->rows == NULL ||
+        roaring_bitmap_get_cardinality(self->rows) > LK_STATS_ZONE_ROWS) {
+        return plan_filtered(self, index, target, err);
+    }
+    bool any = add_rows(self, index, 0, rows, target);
+    scan->stats.pages++;
+    scan->stats.pages_kept += any;
+    scan->stats.fragments_kept += any;
+    return LK_OK;
+}
+
 static lk_rc plan(planner *self, lk_err *err)
 {
     lk_morsel_scan    *scan = self->scan;
     const lk_manifest *manifest = scan->dataset->manifest;
     lk_rc              rc = LK_OK;
     self->fields = lk_arena_take(&self->arena, (scan->tested_count + 1) * sizeof *self->fields);
+    if (scan->predicate != NULL) {
+        rc = lk_index_lookup(scan->dataset, scan->predicate, scan->cancel, &self->hits, err);
+    }
     for (size_t index = 0; rc == LK_OK && index < manifest->fragment_count && self->left > 0; index++) {
         uint64_t target = morsel_rows(self, &manifest->fragments[index]);
         scan->stats.fragments++;
         rc = lk_cancel_check(scan->cancel, err);
-        if (rc == LK_OK && choose_rows(self, manifest->fragments[index].id)) {
-            rc = scan->predicate != NULL ? plan_filtered(self, index, target, err)
+        if (rc == LK_OK && choose_rows(self, manifest->fragments[index].id) && narrow_rows(self, index)) {
+            rc = scan->predicate != NULL ? plan_tested(self, index, target, err)
                                          : plan_all(self, index, target, err);
         }
     }
+    lk_index_hits_free(self->hits);
+    free_both(self);
     return rc;
 }
 

@@ -24,8 +24,7 @@ static lk_rc open_place(lk_dataset *dataset, const lk_base_path *base, lk_base_s
     return rc;
 }
 
-/* The store and the open files of a base path; of the table itself for NULL. Borrowed from the dataset. */
-static lk_rc find_place(lk_dataset *dataset, const lk_base_path *base, lk_base_store *out, lk_err *err)
+lk_rc lk_dataset_place(lk_dataset *dataset, const lk_base_path *base, lk_base_store *out, lk_err *err)
 {
     if (base == NULL) {
         *out = (lk_base_store){dataset->env.store, dataset->files};
@@ -73,7 +72,7 @@ lk_rc lk_dataset_file(lk_dataset *dataset, size_t fragment, size_t file, lk_file
     const lk_fragment  *in = &dataset->manifest->fragments[fragment];
     const lk_data_file *data_file = &in->files[file];
     lk_base_store       place = {0};
-    lk_rc               rc = find_place(dataset, data_file->base, &place, err);
+    lk_rc               rc = lk_dataset_place(dataset, data_file->base, &place, err);
     if (rc == LK_OK) {
         lk_bytes key = lk_data_file_key(data_file, &arena);
         rc = gone(lk_file_cache_open(place.files, key, data_file->size_bytes, out, err), err);
@@ -131,7 +130,7 @@ lk_rc lk_dataset_stats(lk_dataset *dataset, size_t fragment, size_t field, lk_ar
     if (rc != LK_OK || !found) {
         return rc;
     }
-    rc = find_place(dataset, in->files[file].base, &from, err);
+    rc = lk_dataset_place(dataset, in->files[file].base, &from, err);
     if (rc == LK_OK) {
         lk_bytes key = lk_data_file_key(&in->files[file], arena);
         rc = gone(lk_file_cache_stats(from.files, key, in->files[file].size_bytes, out, err), err);
@@ -223,7 +222,7 @@ lk_rc lk_dataset_deletion(lk_dataset *dataset, size_t fragment, const lk_deletio
         return LK_OK;
     }
     lk_base_store place = {0};
-    lk_rc         rc = find_place(dataset, in->deletion.base, &place, err);
+    lk_rc         rc = lk_dataset_place(dataset, in->deletion.base, &place, err);
     if (rc == LK_OK) {
         rc = gone(lk_deletion_read(place.store, in, &read, err), err);
     }

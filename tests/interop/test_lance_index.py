@@ -1,0 +1,2 @@
+"""pylance's indices and ours, both ways."""
+from lance_index_cases import *  # noqa: F401,F403
