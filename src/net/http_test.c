@@ -1,0 +1,410 @@
+/* http_test.c - a real server and raw sockets over loopback, with what clients do wrong. (LK_TSAN) */
+#include "net/http_server.h"
+
+#include "base/clock.h"
+#include "net/address.h"
+
+#include <arpa/inet.h>
+#include <netinet/in.h>
+#include <poll.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdatomic.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+enum { BODY_MAX = 1000, LONG_BODY_MAX = 8 * 1024 * 1024 };
+
+static lk_http_server *server;
+static atomic_int      outcome, last_status, admitted_runs;
+
+/* -- handlers ---------------------------------------------------------------------------------------------------- */
+
+static bool path_is(lk_http_exchange *x, const char *path)
+{
+    return lk_bytes_equal(lk_http_request(x)->path, lk_bytes_of(path));
+}
+
+static void admit(lk_http_exchange *x, void *context, uint64_t *body_max)
+{
+    *body_max = path_is(x, "/long") ? LONG_BODY_MAX : BODY_MAX;
+    if (path_is(x, "/denied")) {
+        lk_buf body = {0};
+        lk_buf_append_text(&body, "no");
+        lk_http_answer(x, 403, "text/plain", &body);
+    }
+}
+
+/* Streams until the peer is gone; what ended it is the outcome. */
+static void flood(lk_http_exchange *x)
+{
+    static char block[64 * 1024];
+    lk_err      err = {0};
+    lk_rc       rc = LK_OK;
+    lk_http_begin(x, 200, "application/octet-stream", UINT64_MAX);
+    while (rc == LK_OK) {
+        rc = lk_http_write(x, (lk_bytes){block, sizeof block}, &err);
+    }
+    atomic_store(&outcome, (int)rc);
+    lk_http_end(x);
+}
+
+static void answer_later(void *context)
+{
+    lk_http_exchange *x = context;
+    lk_buf            body = {0};
+    lk_clock_sleep_ms(lk_clock_real(), 20);
+    lk_buf_append_text(&body, "later");
+    lk_http_answer(x, 201, "text/plain", &body);
+}
+
+static void wait_cancel(lk_http_exchange *x)
+{
+    lk_err err = {0};
+    while (lk_cancel_check(lk_http_cancel(x), &err) == LK_OK) {
+        lk_clock_sleep_ms(lk_clock_real(), 2);
+    }
+    atomic_store(&outcome, (int)err.rc);
+    lk_http_answer(x, 200, NULL, NULL);
+}
+
+static lk_pool *later; /* another thread than the handler's */
+
+static void run(lk_http_exchange *x, void *context)
+{
+    lk_err err = {0};
+    atomic_fetch_add(&admitted_runs, 1);
+    if (path_is(x, "/flood")) {
+        flood(x);
+    } else if (path_is(x, "/wait")) {
+        wait_cancel(x);
+    } else if (path_is(x, "/later")) {
+        lk_rc rc = lk_pool_submit(later, answer_later, x, &err);
+        LK_ASSERT(rc == LK_OK);
+    } else if (path_is(x, "/short")) {
+        lk_http_begin(x, 200, "text/plain", 10);
+        lk_rc rc = lk_http_write(x, LK_LITERAL("five!"), &err);
+        LK_ASSERT(rc == LK_OK);
+        lk_http_end(x);
+    } else if (path_is(x, "/pieces")) {
+        lk_http_begin(x, 200, "text/plain", UINT64_MAX);
+        for (int i = 0; i < 3; i++) {
+            lk_rc rc = lk_http_write(x, LK_LITERAL("piece"), &err);
+            LK_ASSERT(rc == LK_OK);
+        }
+        lk_http_end(x);
+    } else {
+        lk_buf echo = {0};
+        lk_buf_append_bytes(&echo, lk_http_body(x));
+        lk_http_add_field(x, "X-Size", lk_arena_format(lk_http_arena(x), "%zu", echo.size));
+        lk_http_answer(x, 200, "text/plain", &echo);
+    }
+}
+
+static void observe(lk_http_exchange *x, void *context, int status)
+{
+    atomic_store(&last_status, status);
+}
+
+/* -- a client ---------------------------------------------------------------------------------------------------- */
+
+static int dial(void)
+{
+    lk_address address;
+    lk_err     err = {0};
+    assert_int_equal(lk_address_parse(lk_http_server_address(server), &address, &err), LK_OK);
+    struct sockaddr_in to = {.sin_family = AF_INET, .sin_port = htons(address.port)};
+    assert_int_equal(inet_pton(AF_INET, address.host, &to.sin_addr), 1);
+    int fd = socket(AF_INET, SOCK_STREAM, 0);
+    assert_int_equal(connect(fd, (struct sockaddr *)&to, sizeof to), 0);
+    return fd;
+}
+
+static void say(int fd, const char *text)
+{
+    assert_int_equal(send(fd, text, strlen(text), MSG_NOSIGNAL), strlen(text));
+}
+
+/* Reads until `wanted` is there (NULL: until the end); fails after five seconds. */
+static void hear(int fd, lk_buf *heard, const char *wanted)
+{
+    char          bytes[4096];
+    struct pollfd poller = {.fd = fd, .events = POLLIN};
+    while (wanted == NULL || heard->size == 0 || strstr(heard->data, wanted) == NULL) {
+        if (poll(&poller, 1, 5000) != 1) {
+            fail_msg("waited for %s, heard %s", wanted, heard->data);
+        }
+        ssize_t count = recv(fd, bytes, sizeof bytes, 0);
+        if (count <= 0) {
+            if (wanted != NULL) {
+                fail_msg("closed; waited for %s, heard %s", wanted, heard->data);
+            }
+            return;
+        }
+        lk_buf_append(heard, bytes, (size_t)count);
+    }
+}
+
+static void asked(const char *request, const char *answer)
+{
+    lk_buf heard = {0};
+    int    fd = dial();
+    say(fd, request);
+    hear(fd, &heard, answer);
+    lk_buf_deinit(&heard);
+    close(fd);
+}
+
+/* -- tests ------------------------------------------------------------------------------------------------------- */
+
+static void a_request_is_answered_and_the_connection_stays(void **state)
+{
+    lk_buf heard = {0};
+    int    fd = dial();
+    say(fd, "POST / HTTP/1.1\r\nHost: h\r\nContent-Length: 5\r\n\r\nhel");
+    say(fd, "lo");
+    hear(fd, &heard, "\r\n\r\nhello");
+    assert_non_null(strstr(heard.data, "HTTP/1.1 200 OK\r\n"));
+    assert_non_null(strstr(heard.data, "Content-Length: 5\r\n"));
+    assert_non_null(strstr(heard.data, "X-Size: 5\r\n"));
+    lk_buf_clear(&heard);
+    say(fd, "GET /a HTTP/1.1\r\nHost: h\r\n\r\n");
+    hear(fd, &heard, "Content-Length: 0\r\n");
+    lk_buf_deinit(&heard);
+    close(fd);
+}
+
+static void pipelined_requests_are_answered_in_order(void **state)
+{
+    lk_buf      heard = {0};
+    int         fd = dial();
+    const char *at;
+    say(fd, "GET /later HTTP/1.1\r\nHost: h\r\n\r\nPOST / HTTP/1.1\r\nHost: h\r\nContent-Length: 3\r\n\r\ntwo"
+            "GET /pieces HTTP/1.1\r\nHost: h\r\nConnection: close\r\n\r\n");
+    hear(fd, &heard, NULL);
+    at = strstr(heard.data, "later");
+    assert_non_null(at);
+    at = strstr(at, "two");
+    assert_non_null(at);
+    assert_non_null(strstr(at, "5\r\npiece\r\n5\r\npiece\r\n5\r\npiece\r\n0\r\n\r\n"));
+    lk_buf_deinit(&heard);
+    close(fd);
+}
+
+static void chunked_bodies_and_continue_work(void **state)
+{
+    lk_buf heard = {0};
+    int    fd = dial();
+    say(fd, "POST / HTTP/1.1\r\nHost: h\r\nTransfer-Encoding: chunked\r\nExpect: 100-continue\r\n\r\n");
+    hear(fd, &heard, "HTTP/1.1 100 Continue\r\n\r\n");
+    say(fd, "4\r\nWiki\r\n5\r\npe");
+    say(fd, "dia\r\n0\r\n\r\n");
+    hear(fd, &heard, "\r\n\r\nWikipedia");
+    lk_buf_deinit(&heard);
+    close(fd);
+}
+
+static void head_has_no_content(void **state)
+{
+    lk_buf heard = {0};
+    int    fd = dial();
+    say(fd, "HEAD /pieces HTTP/1.1\r\nHost: h\r\n\r\nHEAD /denied HTTP/1.1\r\nHost: h\r\nConnection: "
+            "close\r\n\r\n");
+    hear(fd, &heard, NULL);
+    assert_null(strstr(heard.data, "piece\r\n"));
+    assert_non_null(strstr(heard.data, "HTTP/1.1 403 Forbidden"));
+    assert_non_null(strstr(heard.data, "Content-Length: 2\r\n"));
+    lk_buf_deinit(&heard);
+    close(fd);
+}
+
+static void a_body_that_is_too_large_is_refused_before_it_is_read(void **state)
+{
+    asked("POST / HTTP/1.1\r\nHost: h\r\nContent-Length: 1001\r\nExpect: 100-continue\r\n\r\n",
+        "HTTP/1.1 413 ");
+    asked("POST / HTTP/1.1\r\nHost: h\r\nTransfer-Encoding: chunked\r\n\r\n400\r\n"
+          "xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx",
+        "{\"error\":{\"code\":\"TOO_LARGE\"");
+    asked("POST /denied HTTP/1.1\r\nHost: h\r\nContent-Length: 10\r\n\r\n", "\r\n\r\nno");
+    asked("nonsense\r\n\r\n", "HTTP/1.1 400 Bad Request");
+}
+
+static void a_long_body_arrives_whole(void **state)
+{
+    lk_buf body = {0}, heard = {0};
+    lk_buf_format(&body, "POST /long HTTP/1.1\r\nHost: h\r\nContent-Length: %d\r\nConnection: close\r\n\r\n",
+        LONG_BODY_MAX);
+    size_t head = body.size;
+    for (int i = 0; i < LONG_BODY_MAX / 8; i++) {
+        lk_buf_format(&body, "%08x", i);
+    }
+    int fd = dial();
+    for (size_t at = 0; at < body.size;) {
+        ssize_t count = send(fd, body.data + at, body.size - at, MSG_NOSIGNAL);
+        assert_true(count > 0);
+        at += (size_t)count;
+    }
+    hear(fd, &heard, NULL);
+    const char *content = strstr(heard.data, "\r\n\r\n") + 4;
+    assert_int_equal(heard.size - (size_t)(content - heard.data), LONG_BODY_MAX);
+    assert_memory_equal(content, body.data + head, LONG_BODY_MAX);
+    lk_buf_deinit(&body);
+    lk_buf_deinit(&heard);
+    close(fd);
+}
+
+static void a_stalled_request_is_408(void **state)
+{
+    asked("POST / HTTP/1.1\r\nHost: h\r\nContent-Length: 10\r\n\r\nhalf", "\"code\":\"REQUEST_TIMEOUT\"");
+    asked("POST / HTTP/1.1\r\nHos", "HTTP/1.1 408 ");
+}
+
+static void an_idle_connection_is_closed(void **state)
+{
+    lk_buf heard = {0};
+    int    fd = dial();
+    hear(fd, &heard, NULL);
+    assert_int_equal(heard.size, 0);
+    close(fd);
+}
+
+static void wait_for(atomic_int *value, int wanted)
+{
+    for (int i = 0; i < 2500 && atomic_load(value) != wanted; i++) {
+        lk_clock_sleep_ms(lk_clock_real(), 2);
+    }
+    assert_int_equal(atomic_load(value), wanted);
+}
+
+static void a_peer_that_goes_away_ends_its_stream(void **state)
+{
+    lk_buf heard = {0};
+    int    fd = dial();
+    atomic_store(&outcome, 0);
+    say(fd, "GET /flood HTTP/1.1\r\nHost: h\r\n\r\n");
+    hear(fd, &heard, "Transfer-Encoding: chunked");
+    close(fd);
+    wait_for(&outcome, LK_E_CANCELLED);
+    wait_for(&last_status, 0);
+    lk_buf_deinit(&heard);
+}
+
+static void a_peer_that_goes_away_sets_the_cancel_flag(void **state)
+{
+    int fd = dial();
+    atomic_store(&outcome, 0);
+    say(fd, "GET /wait HTTP/1.1\r\nHost: h\r\n\r\n");
+    lk_clock_sleep_ms(lk_clock_real(), 30);
+    close(fd);
+    wait_for(&outcome, LK_E_CANCELLED);
+}
+
+static void a_peer_that_takes_nothing_is_given_up(void **state)
+{
+    int fd = dial();
+    atomic_store(&outcome, 0);
+    say(fd, "GET /flood HTTP/1.1\r\nHost: h\r\n\r\n");
+    for (int i = 0; i < 2500 && atomic_load(&outcome) == 0; i++) {
+        lk_clock_sleep_ms(lk_clock_real(), 2);
+    }
+    assert_true(atomic_load(&outcome) == LK_E_DEADLINE || atomic_load(&outcome) == LK_E_CANCELLED);
+    close(fd);
+}
+
+static void an_answer_that_is_short_closes_the_connection(void **state)
+{
+    lk_buf heard = {0};
+    int    fd = dial();
+    say(fd, "GET /short HTTP/1.1\r\nHost: h\r\n\r\n");
+    hear(fd, &heard, NULL);
+    assert_non_null(strstr(heard.data, "five!"));
+    lk_buf_deinit(&heard);
+    close(fd);
+}
+
+static void many_connections_at_once_are_served(void **state)
+{
+    enum { COUNT = 200 };
+    int    fds[COUNT];
+    lk_buf heard = {0};
+    for (int i = 0; i < COUNT; i++) {
+        fds[i] = dial();
+        say(fds[i], "POST / HTTP/1.1\r\nHost: h\r\nContent-Length: 4\r\n\r\nbody");
+    }
+    for (int i = 0; i < COUNT; i++) {
+        lk_buf_clear(&heard);
+        hear(fds[i], &heard, "\r\n\r\nbody");
+        close(fds[i]);
+    }
+    lk_buf_deinit(&heard);
+}
+
+static void draining_waits_for_what_runs_and_refuses_the_rest(void **state)
+{
+    lk_err err = {0};
+    lk_buf heard = {0};
+    int    runs = atomic_load(&admitted_runs), busy = dial(), idle = dial();
+    say(busy, "GET /later HTTP/1.1\r\nHost: h\r\n\r\n");
+    wait_for(&admitted_runs, runs + 1);
+    assert_int_equal(
+        lk_http_server_drain(server, lk_clock_monotonic_ms(lk_clock_real()) + 5000, &err), LK_OK);
+    hear(busy, &heard, "later");
+    lk_buf_clear(&heard);
+    hear(idle, &heard, NULL);
+    assert_int_equal(heard.size, 0);
+    close(busy);
+    close(idle);
+    lk_buf_deinit(&heard);
+}
+
+static int open_server(void **state)
+{
+    lk_err                err = {0};
+    const lk_http_options options = {.address = "127.0.0.1:0",
+        .loop_count = 2,
+        .worker_count = 4,
+        .head_ms = 600,
+        .idle_ms = 1500,
+        .body_idle_ms = 600,
+        .write_idle_ms = 1200,
+        .admit = admit,
+        .run = run,
+        .observe = observe};
+    return lk_pool_open(&later, "later", 1, 16, &err) == LK_OK &&
+                   lk_http_server_open(&server, &options, &err) == LK_OK
+               ? 0
+               : -1;
+}
+
+static int close_server(void **state)
+{
+    lk_http_server_close(server);
+    lk_pool_close(later);
+    return 0;
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_request_is_answered_and_the_connection_stays),
+        cmocka_unit_test(pipelined_requests_are_answered_in_order),
+        cmocka_unit_test(chunked_bodies_and_continue_work),
+        cmocka_unit_test(head_has_no_content),
+        cmocka_unit_test(a_body_that_is_too_large_is_refused_before_it_is_read),
+        cmocka_unit_test(a_long_body_arrives_whole),
+        cmocka_unit_test(a_stalled_request_is_408),
+        cmocka_unit_test(an_idle_connection_is_closed),
+        cmocka_unit_test(a_peer_that_goes_away_ends_its_stream),
+        cmocka_unit_test(a_peer_that_goes_away_sets_the_cancel_flag),
+        cmocka_unit_test(a_peer_that_takes_nothing_is_given_up),
+        cmocka_unit_test(an_answer_that_is_short_closes_the_connection),
+        cmocka_unit_test(many_connections_at_once_are_served),
+        cmocka_unit_test(draining_waits_for_what_runs_and_refuses_the_rest),
+    };
+    return cmocka_run_group_tests_name("http", tests, open_server, close_server);
+}
