@@ -56,10 +56,11 @@ typedef enum lk_column_kind {
 typedef struct lk_field_source lk_field_source;
 struct lk_field_source {
     const struct ArrowSchema     *field;
-    lk_column_kind                kind;    /* leaf */
-    const struct lk_blob_outside *outside; /* leaf: of blobs; NULL: external ones are refused */
-    lk_file_reader               *file;    /* leaf: the file that holds it; NULL: in no file, all null */
-    size_t                        column;  /* leaf: its column in that file */
+    lk_column_kind                kind;          /* leaf */
+    bool                          is_dictionary; /* leaf: the table's field is, whatever `field` says */
+    const struct lk_blob_outside *outside;       /* leaf: of blobs; NULL: external ones are refused */
+    lk_file_reader               *file;   /* leaf: the file that holds it; NULL: in no file, all null */
+    size_t                        column; /* leaf: its column in that file */
     lk_field_source *children; /* struct: one a child; a list of a 2.0 file has file and column too */
     size_t           child_count;
 };

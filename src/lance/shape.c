@@ -130,16 +130,22 @@ lk_rc lk_shape_page_begin(const lk_shape *self, lk_page_rows *rows, lk_err *err)
     return LK_OK;
 }
 
-/* The number of a page's item in the array's dictionary. */
-static lk_rc number_of(
-    lk_shape *self, const lk_dictionary *dictionary, uint64_t item, uint32_t *number, lk_err *err)
+lk_rc lk_shape_number_start(lk_shape *self, lk_buffer_pool *pool, uint64_t items, lk_err *err)
 {
-    item = item < dictionary->count ? item : dictionary->count - 1;
+    lk_rc rc = lk_buffer_grow(pool, &self->numbers, 0, (size_t)items * 4, err);
+    if (rc == LK_OK) {
+        memset(self->numbers.data, 0xff, (size_t)items * 4);
+    }
+    return rc;
+}
+
+lk_rc lk_shape_number(lk_shape *self, uint64_t item, lk_bytes value, uint32_t *number, lk_err *err)
+{
     *number = lk_load_u32(self->numbers.data + item * 4);
     if (*number != UINT32_MAX) {
         return LK_OK;
     }
-    *number = lk_distinct_add(&self->values, lk_dictionary_item(dictionary, item));
+    *number = lk_distinct_add(&self->values, value);
     if (*number >= self->values_max) {
         lk_rc rc =
             lk_fail(err, LK_E_LIMIT, "more than %llu distinct values", (unsigned long long)self->values_max);
@@ -165,17 +171,15 @@ static lk_rc renumber(lk_shape *self, const lk_page_rows *rows, uint64_t before,
                                                                   : 0)) {
         return lk_fail(err, LK_E_CORRUPT_FILE, "a dictionary of other values than its column's");
     }
-    lk_rc rc = lk_buffer_grow(column->pool, &self->numbers, 0, (size_t)dictionary->count * 4, err);
-    if (rc == LK_OK) {
-        memset(self->numbers.data, 0xff, (size_t)dictionary->count * 4);
-    }
+    lk_rc rc = lk_shape_number_start(self, column->pool, dictionary->count, err);
     for (uint64_t row = before; rc == LK_OK && row < column->rows; row++) {
         uint8_t *at = column->values.data + row * width;
         uint64_t item = 0, number = 0;
         uint32_t found = 0;
         if (valid == NULL || lk_bit(valid, (int64_t)row)) {
             memcpy(&item, at, width);
-            rc = number_of(self, dictionary, item, &found, err);
+            item = item < dictionary->count ? item : dictionary->count - 1;
+            rc = lk_shape_number(self, item, lk_dictionary_item(dictionary, item), &found, err);
             number = found;
         }
         memcpy(at, &number, width);

@@ -53,6 +53,12 @@ LK_MUST_CHECK lk_rc lk_shape_page_begin(const lk_shape *shape, lk_page_rows *row
 LK_MUST_CHECK lk_rc lk_shape_page_end(lk_shape *shape, const lk_page_rows *rows, uint64_t before,
     lk_validity *parents, size_t parent_count, lk_err *err);
 
+/* Of a dictionary column, page by page: its items' numbers among the array's values, found when they occur. `item`
+ * is below what the page began with. */
+LK_MUST_CHECK lk_rc lk_shape_number_start(lk_shape *shape, lk_buffer_pool *pool, uint64_t items, lk_err *err);
+LK_MUST_CHECK lk_rc lk_shape_number(
+    lk_shape *shape, uint64_t item, lk_bytes value, uint32_t *number, lk_err *err);
+
 /* The array; the column is empty afterwards. */
 LK_MUST_CHECK lk_rc lk_shape_finish(lk_shape *shape, lk_column *column, struct ArrowArray *out, lk_err *err);
 

@@ -163,8 +163,10 @@ static lk_rc fill_source(lk_dataset *dataset, size_t fragment, size_t field_inde
     const struct ArrowSchema *as, lk_arena *arena, lk_field_source *out, lk_err *err)
 {
     const lk_lance_field *fields = dataset->manifest->schema->fields, *field = &fields[field_index];
-    *out =
-        (lk_field_source){.field = as, .kind = kind_of(field->arrow), .outside = dataset->env.blob_outside};
+    *out = (lk_field_source){.field = as,
+        .kind = kind_of(field->arrow),
+        .is_dictionary = field->arrow->dictionary != NULL,
+        .outside = dataset->env.blob_outside};
     if (field->leaf) {
         return leaf_source(dataset, fragment, field, out, err);
     }

@@ -45,33 +45,60 @@ static lk_rc unfit(lk_err *err)
     return lk_fail(err, LK_E_CORRUPT_FILE, "a page is encoded for a column of another type");
 }
 
-static lk_rc leaf_page(void *context, lk_page_rows *rows, lk_err *err)
+typedef struct leaf {
+    lk_shape  shape;
+    lk_column column;
+} leaf;
+
+/* Rows of bytes: packed structs, and the descriptors of blobs. */
+static lk_rc read_packed(const lk_page_rows *rows, const lk_v20_array *array, uint64_t count, lk_err *err)
 {
-    const lk_v20_array *array = rows->page->v20;
-    rows->column = context;
-    if (array->kind == LK_V20_PACKED_STRUCT) {
+    lk_column         *column = rows->column;
+    const lk_v20_array whole = {.kind = LK_V20_FLAT, .bits = column->row_bits, .buffer = array->buffer};
+    if (array->kind != LK_V20_PACKED_STRUCT || column->row_bits == 0) {
         return unfit(err);
     }
-    return lk_v20_leaf(rows, array, err);
+    lk_rc rc = lk_v20_bytes(
+        rows, &whole, rows->ranges, rows->range_count, column->row_bits / 8, lk_column_next(column), err);
+    return rc == LK_OK ? lk_v20_complete(column, NULL, count, err) : rc;
+}
+
+static lk_rc leaf_page(void *context, lk_page_rows *rows, lk_err *err)
+{
+    leaf                  *self = context;
+    const lk_v20_array    *array = rows->page->v20;
+    const lk_field_source *source = self->shape.source;
+    uint64_t               before = self->column.rows;
+    rows->column = &self->column;
+    if (source->kind != LK_COLUMN_PLAIN) {
+        lk_rc rc = read_packed(rows, array, lk_v20_row_count(rows), err);
+        return rc == LK_OK ? lk_shape_page_end(&self->shape, rows, before, NULL, 0, err) : rc;
+    }
+    if (self->shape.kind == LK_SHAPE_DICTIONARY) {
+        return lk_v20_number(rows, array, &self->shape, err);
+    }
+    return array->kind == LK_V20_DICTIONARY ? lk_v20_expand(rows, array, !source->is_dictionary, err)
+                                            : lk_v20_leaf(rows, array, err);
 }
 
 static lk_rc decode_leaf(lk_decoder *self, const lk_field_source *source, struct ArrowArray *out, lk_err *err)
 {
-    lk_column column = {0};
-    lk_rc     rc = lk_column_init(&column, source->field, self->rows, self->scratch.pool, NULL, 0, err);
+    leaf  made = {0};
+    lk_rc rc = lk_shape_open(&made.shape, source, false, err);
     if (rc == LK_OK) {
-        rc = lk_decode_each_page(self, source, leaf_page, &column, err);
+        rc = lk_column_init(&made.column, made.shape.stored, self->rows, self->scratch.pool, NULL, 0, err);
     }
-    if (rc == LK_OK && column.rows != self->rows) {
+    if (rc == LK_OK) {
+        rc = lk_decode_each_page(self, source, leaf_page, &made, err);
+    }
+    if (rc == LK_OK && made.column.rows != self->rows) {
         rc = lk_fail(err, LK_E_CORRUPT_FILE, "%.*s: rows beyond its pages", LK_FMT(source->file->key));
     }
     if (rc == LK_OK) {
-        rc = lk_decode_check_text(&column, err);
+        rc = lk_shape_finish(&made.shape, &made.column, out, err);
     }
-    if (rc == LK_OK) {
-        lk_column_finish(&column, out);
-    }
-    lk_column_deinit(&column);
+    lk_column_deinit(&made.column);
+    lk_shape_close(&made.shape);
     return rc;
 }
 
@@ -85,8 +112,7 @@ typedef struct list {
     lk_validity         validity;
     lk_row_range       *ranges; /* of the items, in their columns */
     size_t              range_count, range_room;
-    uint64_t            page_count, pages_done; /* of all pages: how many items lie before each */
-    uint64_t           *items_before;
+    uint64_t           *items_before; /* each page */
     const lk_page_meta *pages;
 } list;
 
@@ -259,14 +285,9 @@ static lk_rc decode_struct(
 
 lk_rc lk_v20_decode(lk_decoder *decoder, const lk_field_source *source, struct ArrowArray *out, lk_err *err)
 {
-    if (source->kind == LK_COLUMN_BLOB) {
-        return lk_v20_blob(decoder, source, out, err);
-    }
-    if (source->child_count > 0 && lk_is_list(source->field)) {
+    if (source->kind == LK_COLUMN_PLAIN && lk_is_list(source->field)) {
         return decode_list(decoder, source, out, err);
     }
-    if (source->child_count > 0 || (lk_is_struct(source->field) && source->field->n_children == 0)) {
-        return decode_struct(decoder, source, out, err);
-    }
-    return decode_leaf(decoder, source, out, err);
+    return lk_source_is_struct(source) ? decode_struct(decoder, source, out, err)
+                                       : decode_leaf(decoder, source, out, err);
 }

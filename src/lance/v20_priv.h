@@ -2,13 +2,14 @@
 #define LK_LANCE_V20_PRIV_H
 /*
  * v20_priv.h - what the files that read pages of version 2.0 share: v20_decode.c walks the field, v20_leaf.c puts
- * values into columns, v20_text.c texts, v20_wide.c what is more than one column in one (packed structs,
- * dictionaries), v20_blob.c blobs, v20_bytes.c fetches parts of page buffers.
+ * values into columns, v20_text.c texts, v20_dictionary.c items of dictionaries, v20_bytes.c fetches parts of page
+ * buffers.
  *
  * Invariant: a row, a word or a bit is read only after its place was seen to lie inside its buffer.
  * Threads: confined, like the decoder they work for.
  */
 #include "lance/decode_priv.h"
+#include "lance/shape.h"
 #include "lance/v20_encoding.h"
 
 /* -- parts of page buffers: the ranges one after the other; `rows` says file, page and scratch ---------- */
@@ -30,18 +31,20 @@ uint64_t lk_v20_row_count(const lk_page_rows *rows); /* of all ranges */
 /* Appends the rows of `array` to rows->column: a leaf without a dictionary of its own. */
 LK_MUST_CHECK lk_rc lk_v20_leaf(const lk_page_rows *rows, const lk_v20_array *array, lk_err *err);
 
-/* The same for text: BINARY, FSST, DICTIONARY, FIXED_SIZE_BINARY. */
+/* The same for text: BINARY, FSST, FIXED_SIZE_BINARY. */
 LK_MUST_CHECK lk_rc lk_v20_text(const lk_page_rows *rows, const lk_v20_array *array, lk_err *err);
 
 /* Completes `count` rows of a column: as bits say, from bit 0 on; NULL: all valid. */
 LK_MUST_CHECK lk_rc lk_v20_complete(lk_column *column, const uint8_t *bits, uint64_t count, lk_err *err);
 
-/* -- fields that are one column and yet more than values ------------------------------------------------ */
-LK_MUST_CHECK lk_rc lk_v20_packed(
-    lk_decoder *decoder, const lk_field_source *source, struct ArrowArray *out, lk_err *err);
+/* The rows of a page with a dictionary, as values. null_first: index 0 is null and the items begin at 1, as where
+ * the writer chose to have a dictionary; else the indices are the column's own. */
+LK_MUST_CHECK lk_rc lk_v20_expand(
+    const lk_page_rows *rows, const lk_v20_array *array, bool null_first, lk_err *err);
 
-LK_MUST_CHECK lk_rc lk_v20_blob(
-    lk_decoder *decoder, const lk_field_source *source, struct ArrowArray *out, lk_err *err);
+/* The same as numbers of the shape's values, of a column that is a dictionary. */
+LK_MUST_CHECK lk_rc lk_v20_number(
+    const lk_page_rows *rows, const lk_v20_array *array, lk_shape *shape, lk_err *err);
 
 /* -- the walk ---------------------------------------------------------------------------------------- */
 bool lk_v20_holds(const lk_field_source *source); /* the field, or some part of it, lies in a 2.0 file */
