@@ -32,7 +32,7 @@ def cell(text):
 
 
 def settings():
-    """N(field, name, default, min, max, unit, help); S(field, name, default, help)."""
+    """N(field, name, default, min, max, unit, help); S(field, name, default, help); P(field, name, help)."""
     page = ["# Settings\n", NOTE.format("src/base/config.def"),
             "Settings are read once, from the environment, when a process starts. A value that is malformed or out\n"
             "of range stops the process and names the setting. `lake help settings` prints this list.\n",
@@ -41,6 +41,8 @@ def settings():
         if macro == "S" and len(row) == 4:
             default = "" if row[2] is None else f"`{row[2]}`"
             page.append(f"| `{row[1]}` | {default} | text | {cell(row[3])} |")
+        elif macro == "P" and len(row) == 3:
+            page.append(f"| `{row[1]}` | | secret text | {cell(row[2])} |")
         elif len(row) == 7:
             unit = f" {row[5]}" if row[5] else ""
             page.append(f"| `{row[1]}` | {row[2]}{unit} | {row[3]} to {row[4]} | {cell(row[6])} |")

@@ -14,14 +14,16 @@ static const struct row {
     const char *def_text; /* of a text setting; NULL: unset */
     size_t      offset;
     uint64_t    def, min, max;
-    bool        is_text;
+    bool        is_text, is_secret;
 } rows[] = {
 #define N(field, env, def, min, max, unit, help) \
-    {env, unit, help, NULL, offsetof(lk_config, field), def, min, max, false},
-#define S(field, env, def, help) {env, "", help, def, offsetof(lk_config, field), 0, 0, 0, true},
+    {env, unit, help, NULL, offsetof(lk_config, field), def, min, max, false, false},
+#define S(field, env, def, help) {env, "", help, def, offsetof(lk_config, field), 0, 0, 0, true, false},
+#define P(field, env, help)      {env, "", help, NULL, offsetof(lk_config, field), 0, 0, 0, true, true},
 #include "base/config.def"
 #undef N
 #undef S
+#undef P
 };
 
 enum { ROWS = sizeof rows / sizeof rows[0] };
@@ -34,6 +36,7 @@ static const struct words {
     {offsetof(lk_config, log_format), {"text", "json"}},
     {offsetof(lk_config, log_level), {"debug", "info", "warn", "error", "off"}},
     {offsetof(lk_config, allow_insecure), {"0", "1"}},
+    {offsetof(lk_config, s3_addressing), {"path", "virtual"}},
 };
 
 static lk_rc refuse(lk_err *err, const char *env, const char *rule)
@@ -85,6 +88,8 @@ lk_rc lk_config_load(lk_config *out, lk_getenv get, void *context, lk_err *err)
         void       *field = (char *)out + rows[i].offset;
         const char *text = get(rows[i].env, context);
         lk_rc       rc = LK_OK;
+        bool        ours = strncmp(rows[i].env, "LAKE_", 5) == 0;
+        text = text != NULL && text[0] == '\0' && !ours ? NULL : text;
         if (rows[i].is_text) {
             *(const char **)field = text == NULL ? rows[i].def_text : text;
             rc = text == NULL ? LK_OK : check_text(&rows[i], text, err);
@@ -99,6 +104,13 @@ lk_rc lk_config_load(lk_config *out, lk_getenv get, void *context, lk_err *err)
     return LK_OK;
 }
 
+/* What may be shown of a text setting; NULL: unset. */
+static const char *shown(const lk_config *config, size_t row)
+{
+    const char *text = *(const char *const *)(const void *)((const char *)config + rows[row].offset);
+    return text != NULL && rows[row].is_secret ? "(set)" : text;
+}
+
 static const void *field_of(const lk_config *config, size_t row)
 {
     return (const char *)config + rows[row].offset;
@@ -108,7 +120,7 @@ void lk_config_print(const lk_config *config, FILE *out)
 {
     for (size_t i = 0; i < ROWS; i++) {
         if (rows[i].is_text) {
-            const char *text = *(const char *const *)field_of(config, i);
+            const char *text = shown(config, i);
             (void)fprintf(
                 out, "%-38s %-24s %s\n", rows[i].env, text == NULL ? "(unset)" : text, rows[i].help);
         } else {
@@ -129,10 +141,10 @@ static void row_json(const lk_config *config, size_t row, lk_json_writer *w)
     lk_json_key(w, "value");
     if (!rows[row].is_text) {
         lk_json_u64(w, *(const uint64_t *)field_of(config, row));
-    } else if (*(const char *const *)field_of(config, row) == NULL) {
+    } else if (shown(config, row) == NULL) {
         lk_json_null(w);
     } else {
-        lk_json_text(w, lk_bytes_of(*(const char *const *)field_of(config, row)));
+        lk_json_text(w, lk_bytes_of(shown(config, row)));
     }
     lk_json_key(w, "unit");
     lk_json_text(w, lk_bytes_of(rows[row].unit));

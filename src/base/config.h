@@ -3,7 +3,7 @@
 /*
  * config.h - settings, read once at start from the environment.
  *
- * Rows of config.def: N (a number with a range), S (text; NULL when unset). A malformed or out-of-range
+ * Rows of config.def: N (a number with a range), S (text; NULL when unset), P (secret text; printed as (set)). A malformed or out-of-range
  * value is LK_E_INVALID_CONFIG naming the setting, before anything is opened.
  * Invariant: a lk_config that lk_config_load filled is in range in every field and never changes.
  */
@@ -14,9 +14,11 @@
 typedef struct lk_config {
 #define N(field, env, def, min, max, unit, help) uint64_t field;
 #define S(field, env, def, help)                 const char *field;
+#define P(field, env, help)                      const char *field;
 #include "base/config.def"
 #undef N
 #undef S
+#undef P
 } lk_config;
 
 typedef const char *(*lk_getenv)(const char *name, void *context);
@@ -24,7 +26,7 @@ typedef const char *(*lk_getenv)(const char *name, void *context);
 /* Text values stay valid as long as what get returned does. */
 LK_MUST_CHECK lk_rc lk_config_load(lk_config *out, lk_getenv get, void *context, lk_err *err);
 void                lk_config_print(
-                   const lk_config *config, FILE *out); /* every setting: name, value, unit, help; secrets are files */
+                   const lk_config *config, FILE *out); /* every setting: name, value, unit, help; never a secret */
 void lk_config_print_json(const lk_config *config, FILE *out);
 
 #endif

@@ -128,6 +128,37 @@ static void the_json_printout_is_a_list_of_settings(void **state)
     lk_arena_close(&arena);
 }
 
+static void a_secret_is_never_printed(void **state)
+{
+    lk_config config;
+    lk_err    err = {0};
+    char     *text = NULL, *json = NULL;
+    size_t    size = 0;
+    assert_int_equal(load("AWS_SECRET_ACCESS_KEY", "hush", &config, &err), LK_OK);
+    assert_string_equal(config.aws_secret_access_key, "hush");
+    FILE *out = open_memstream(&text, &size);
+    lk_config_print(&config, out);
+    (void)fclose(out);
+    out = open_memstream(&json, &size);
+    lk_config_print_json(&config, out);
+    (void)fclose(out);
+    assert_non_null(strstr(text, "(set)"));
+    assert_non_null(strstr(json, "(set)"));
+    assert_null(strstr(text, "hush"));
+    assert_null(strstr(json, "hush"));
+    free(text);
+    free(json);
+}
+
+static void an_empty_setting_of_other_tools_is_unset_and_ours_is_refused(void **state)
+{
+    lk_config config;
+    lk_err    err = {0};
+    assert_int_equal(load("AWS_SESSION_TOKEN", "", &config, &err), LK_OK);
+    assert_null(config.aws_session_token);
+    assert_int_equal(load("LAKE_S3_ADDRESSING", "", &config, &err), LK_E_INVALID_CONFIG);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -136,6 +167,8 @@ int main(void)
         cmocka_unit_test(words_are_one_of_the_list_and_never_empty),
         cmocka_unit_test(the_printout_shows_what_is_in_force),
         cmocka_unit_test(the_json_printout_is_a_list_of_settings),
+        cmocka_unit_test(a_secret_is_never_printed),
+        cmocka_unit_test(an_empty_setting_of_other_tools_is_unset_and_ours_is_refused),
     };
     return cmocka_run_group_tests_name("config", tests, NULL, NULL);
 }

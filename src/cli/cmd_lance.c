@@ -92,7 +92,7 @@ static int info(lk_cli *cli, int argc, char **argv)
     const char  *uri = NULL;
     uint64_t     version = 0;
     bool         json = false;
-    lk_cli_lance o = {0};
+    lk_cli_lance o = {.config = cli->config};
     lk_err       err = {0};
     int          code = 0;
     const lk_arg args[] = {
@@ -121,7 +121,7 @@ static int versions(lk_cli *cli, int argc, char **argv)
 {
     const char  *uri = NULL;
     bool         json = false;
-    lk_cli_lance o = {0};
+    lk_cli_lance o = {.config = cli->config};
     uint64_t    *list = NULL;
     size_t       count = 0;
     lk_err       err = {0};
@@ -207,7 +207,7 @@ static int scan(lk_cli *cli, int argc, char **argv)
     bool            meta[4] = {0};
     lk_scan_options options = {.limit = UINT64_MAX};
     lk_batches     *rows = NULL;
-    lk_cli_lance    o = {0};
+    lk_cli_lance    o = {.config = cli->config};
     lk_err          err = {0};
     int             code = 0;
     const lk_arg    args[] = {

@@ -74,7 +74,7 @@ static int tag_list(lk_cli *cli, int argc, char **argv)
 {
     const char  *uri = NULL;
     bool         json = false;
-    lk_cli_lance lance = {0};
+    lk_cli_lance lance = {.config = cli->config};
     lk_ref      *refs = NULL;
     size_t       count = 0;
     lk_err       err = {0};
@@ -101,7 +101,7 @@ static int put_tag(lk_cli *cli, int row, int argc, char **argv)
 {
     const char  *uri = NULL, *name = NULL;
     uint64_t     version = 0;
-    lk_cli_lance lance = {0};
+    lk_cli_lance lance = {.config = cli->config};
     lk_err       err = {0};
     int          code = 0;
     const lk_arg args[] = {
@@ -133,7 +133,7 @@ static int tag_move(lk_cli *cli, int argc, char **argv)
 static int tag_delete(lk_cli *cli, int argc, char **argv)
 {
     const char  *uri = NULL, *name = NULL;
-    lk_cli_lance lance = {0};
+    lk_cli_lance lance = {.config = cli->config};
     lk_err       err = {0};
     int          code = 0;
     const lk_arg args[] = {
@@ -157,7 +157,7 @@ static int restore(lk_cli *cli, int argc, char **argv)
     const char  *uri = NULL;
     uint64_t     version = 0;
     bool         json = false;
-    lk_cli_lance lance = {0};
+    lk_cli_lance lance = {.config = cli->config};
     lk_dataset  *next = NULL;
     lk_err       err = {0};
     int          code = 0;
@@ -203,7 +203,7 @@ static int delete_rows(lk_cli *cli, int argc, char **argv)
 {
     const char      *uri = NULL, *condition = NULL;
     bool             json = false;
-    lk_cli_lance     lance = {0};
+    lk_cli_lance     lance = {.config = cli->config};
     lk_cli_where    *where = NULL;
     lk_dataset      *next = NULL;
     lk_delete_report done = {0};
@@ -261,7 +261,7 @@ static int columns_add(lk_cli *cli, int argc, char **argv)
     bool               json = false;
     lk_arg_texts       columns = {0};
     struct ArrowSchema schema = {0};
-    lk_cli_lance       lance = {0};
+    lk_cli_lance       lance = {.config = cli->config};
     lk_dataset        *next = NULL;
     lk_err             err = {0};
     int                code = 0;
@@ -289,7 +289,7 @@ static int columns_drop(lk_cli *cli, int argc, char **argv)
     const char  *uri = NULL;
     bool         json = false;
     lk_arg_texts columns = {0};
-    lk_cli_lance lance = {0};
+    lk_cli_lance lance = {.config = cli->config};
     lk_dataset  *next = NULL;
     lk_err       err = {0};
     int          code = 0;
@@ -314,7 +314,7 @@ static int columns_rename(lk_cli *cli, int argc, char **argv)
 {
     const char  *uri = NULL, *from = NULL, *to = NULL;
     bool         json = false;
-    lk_cli_lance lance = {0};
+    lk_cli_lance lance = {.config = cli->config};
     lk_dataset  *next = NULL;
     lk_err       err = {0};
     int          code = 0;
@@ -385,7 +385,7 @@ static int clean_up(lk_cli *cli, int argc, char **argv)
     bool               json = false;
     lk_cleanup_options options = {0};
     lk_cleanup_report  done = {0};
-    lk_cli_lance       lance = {0};
+    lk_cli_lance       lance = {.config = cli->config};
     lk_err             err = {0};
     int                code = 0;
     const lk_arg       args[] = {

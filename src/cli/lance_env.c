@@ -3,6 +3,7 @@
 
 #include "cli/cli.h"
 #include "io/local.h"
+#include "io/s3.h"
 #include "lance/buffer_pool.h"
 
 #include <string.h>
@@ -18,48 +19,77 @@ void lk_cli_lance_close(lk_cli_lance *o)
     lk_store_close(o->env.store);
 }
 
-static lk_rc check_uri(const char *uri, lk_bytes *path, lk_err *err)
+static bool is_s3(lk_bytes uri)
 {
-    static const char file[] = "file://";
-    if (strncmp(uri, file, sizeof file - 1) == 0) {
-        uri += sizeof file - 1;
-    }
-    if (strstr(uri, "://") != NULL) {
-        return lk_cli_usage(err, "%.100s is not on a local path; object storage is not supported yet", uri);
-    }
-    *path = lk_bytes_of(uri);
-    return LK_OK;
+    return lk_bytes_starts(uri, LK_LITERAL("s3://"));
 }
 
-/* A shallow clone's rows lie in another local table. */
+static lk_rc open_s3(const lk_config *config, lk_bytes uri, lk_store **out, lk_err *err)
+{
+    const lk_s3_options options = {
+        .access_key = config->aws_access_key_id,
+        .secret_key = config->aws_secret_access_key,
+        .session_token = config->aws_session_token,
+        .region = config->aws_region != NULL ? config->aws_region : config->aws_default_region,
+        .endpoint =
+            config->aws_endpoint_url_s3 != NULL ? config->aws_endpoint_url_s3 : config->aws_endpoint_url,
+        .addressing = config->s3_addressing,
+        .ca_file = config->aws_ca_bundle,
+        .allow_plain = config->allow_insecure != NULL && strcmp(config->allow_insecure, "1") == 0,
+        .timeout_ms = config->s3_timeout_ms,
+        .clock = lk_clock_real(),
+        .random = lk_random_os(),
+    };
+    return lk_s3_store_open(out, uri, &options, err);
+}
+
+/* A directory or a prefix; the store over it. */
+static lk_rc open_uri(const lk_config *config, lk_bytes uri, lk_store **out, lk_err *err)
+{
+    static const lk_bytes file = {"file://", 7};
+    if (is_s3(uri)) {
+        return open_s3(config, uri, out, err);
+    }
+    if (lk_bytes_starts(uri, file)) {
+        uri = (lk_bytes){uri.data + file.size, uri.size - file.size};
+    }
+    for (size_t i = 0; i + 3 <= uri.size; i++) {
+        if (memcmp(uri.data + i, "://", 3) == 0) {
+            return lk_cli_usage(err, "%.*s is neither a local path nor s3://BUCKET/PREFIX",
+                (int)(uri.size < 100 ? uri.size : 100), uri.data);
+        }
+    }
+    return lk_local_store_open(out, uri, true, err);
+}
+
+/* A shallow clone's rows lie in another table. */
 static lk_rc open_base(void *context, lk_bytes path, lk_store **out, lk_err *err)
 {
-    lk_arena arena = {0};
-    (void)context;
-    lk_rc rc = check_uri(lk_arena_text(&arena, path), &path, err);
-    if (rc == LK_OK) {
-        rc = lk_local_store_open(out, path, true, err);
-    }
-    lk_arena_close(&arena);
-    return rc;
+    return open_uri(((const lk_cli_lance *)context)->config, path, out, err);
+}
+
+/* On an object store threads mostly wait, so more of them than cores have their requests under way. */
+static size_t thread_count(lk_bytes uri)
+{
+    enum { S3_THREADS = 16 };
+    long   cores = sysconf(_SC_NPROCESSORS_ONLN);
+    size_t count = cores > 0 ? (size_t)cores : 1;
+    return is_s3(uri) && count < S3_THREADS ? S3_THREADS : count;
 }
 
 lk_rc lk_cli_lance_open_store(lk_cli_lance *out, const char *uri, lk_err *err)
 {
-    lk_bytes path = {0};
-    long     cores = sysconf(_SC_NPROCESSORS_ONLN);
+    LK_ASSERT(out->config != NULL);
     lk_budget_init(&out->budget, "scan", SCAN_BYTES_MAX, NULL);
     out->env.clock = lk_clock_real();
     out->env.random = lk_random_os();
     out->env.budget = &out->budget;
     out->env.buffers = lk_buffer_pool_new(&out->budget);
     out->env.open_base = open_base;
-    lk_rc rc = check_uri(uri, &path, err);
+    out->env.open_base_context = out;
+    lk_rc rc = open_uri(out->config, lk_bytes_of(uri), &out->env.store, err);
     if (rc == LK_OK) {
-        rc = lk_local_store_open(&out->env.store, path, true, err);
-    }
-    if (rc == LK_OK) {
-        rc = lk_pool_open(&out->env.pool, "scan", cores > 0 ? (size_t)cores : 1, QUEUE_MAX, err);
+        rc = lk_pool_open(&out->env.pool, "scan", thread_count(lk_bytes_of(uri)), QUEUE_MAX, err);
     }
     return rc;
 }

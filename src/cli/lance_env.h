@@ -5,15 +5,17 @@
  * budget. Threads: confined; the pool's workers are joined by close.
  */
 #include "base/budget.h"
+#include "base/config.h"
 #include "lance/dataset.h"
 
 typedef struct lk_cli_lance {
-    lk_lance_env env;
-    lk_budget    budget;
-    lk_dataset  *dataset; /* NULL until opened */
+    const lk_config *config; /* set before opening; keys and endpoint of s3:// locations */
+    lk_lance_env     env;
+    lk_budget        budget;
+    lk_dataset      *dataset; /* NULL until opened */
 } lk_cli_lance;
 
-/* A local path or file:// URI; LK_E_USAGE for what is not supported. The struct must stay where it is. Close it
+/* A local path, file:// or s3://BUCKET/PREFIX; LK_E_USAGE for what is not supported. The struct must stay where it is. Close it
  * also after a failure. */
 LK_MUST_CHECK lk_rc lk_cli_lance_open_store(lk_cli_lance *out, const char *uri, lk_err *err);
 /* And the dataset; version 0: the newest. */

@@ -203,6 +203,15 @@ static lk_rc faulty_remove_tree(lk_store *store, lk_bytes directory, lk_err *err
     return remove_with(store, directory, true, err);
 }
 
+static lk_rc faulty_remove_unfinished(lk_store *store, int64_t before_ms, size_t *count, lk_err *err)
+{
+    struct faulty_store *self = self_of(store);
+    lk_fault             fault = lk_fault_plan_next(self->plan, "remove_unfinished");
+    bool                 arrives = fault == LK_FAULT_NONE || fault == LK_FAULT_REPLY_LOST;
+    lk_rc rc = arrives ? lk_store_remove_unfinished(self->under, before_ms, count, err) : LK_OK;
+    return rc == LK_OK && fault != LK_FAULT_NONE ? fail(fault, "remove_unfinished", true, err) : rc;
+}
+
 static void faulty_close(lk_store *store)
 {
     lk_store_close(self_of(store)->under);
@@ -259,6 +268,7 @@ static const struct lk_store_ops faulty_ops = {
     .replace = faulty_replace,
     .remove = faulty_remove,
     .remove_tree = faulty_remove_tree,
+    .remove_unfinished = faulty_remove_unfinished,
     .close = faulty_close,
 };
 

@@ -1,7 +1,7 @@
 #ifndef LK_IO_STORE_H
 #define LK_IO_STORE_H
 /*
- * store.h - where table files live: a local directory now, S3 later. Keys are relative paths with '/'
+ * store.h - where table files live: a local directory or a prefix of an S3 bucket. Keys are relative paths with '/'
  * (never "..", never absolute); the store knows its root.
  *
  * Every backend keeps these (store_contract_test.c):
@@ -54,6 +54,10 @@ struct lk_store_ops {
     /* As list, but only the names: is_directory, size and modified_ms stay zero. NULL: list is used. */
     lk_rc (*list_names)(lk_store *store, lk_bytes directory, lk_arena *arena, lk_store_entry **entries,
         size_t *count, lk_err *err);
+    /* NULL: no cheaper than list_names. The first names in the order of their bytes, at least count_min of them when
+     * there are so many. */
+    lk_rc (*list_first)(lk_store *store, lk_bytes directory, size_t count_min, lk_arena *arena,
+        lk_store_entry **entries, size_t *count, lk_err *err);
     /* NULL: nothing is ever put off. A store that was opened to sync late makes durable here, with their names,
      * all objects written through it so far; until then rule 2 does not hold for them. */
     lk_rc (*sync)(lk_store *store, lk_err *err);
@@ -66,6 +70,9 @@ struct lk_store_ops {
     lk_rc (*replace)(lk_store *store, lk_bytes key, lk_bytes bytes, lk_err *err);
     lk_rc (*remove)(lk_store *store, lk_bytes key, lk_err *err);
     lk_rc (*remove_tree)(lk_store *store, lk_bytes directory, lk_err *err);
+    /* NULL: a crash leaves nothing but objects. Removes what writers left that began before this time (UTC, since
+     * 1970) and never finished: nobody lists it, but it takes space. */
+    lk_rc (*remove_unfinished)(lk_store *store, int64_t before_ms, size_t *count, lk_err *err);
     void (*close)(lk_store *store);
 };
 
@@ -143,6 +150,24 @@ static inline LK_MUST_CHECK lk_rc lk_store_list_names(lk_store *store, lk_bytes 
     return store->ops->list_names == NULL
                ? store->ops->list(store, directory, arena, entries, count, err)
                : store->ops->list_names(store, directory, arena, entries, count, err);
+}
+/* True where the first names can be had without reading all: ask for them with lk_store_list_first. */
+static inline bool lk_store_lists_in_order(const lk_store *store)
+{
+    return store->ops->list_first != NULL;
+}
+static inline LK_MUST_CHECK lk_rc lk_store_list_first(lk_store *store, lk_bytes directory, size_t count_min,
+    lk_arena *arena, lk_store_entry **entries, size_t *count, lk_err *err)
+{
+    return store->ops->list_first(store, directory, count_min, arena, entries, count, err);
+}
+static inline LK_MUST_CHECK lk_rc lk_store_remove_unfinished(
+    lk_store *store, int64_t before_ms, size_t *count, lk_err *err)
+{
+    *count = 0;
+    return store->ops->remove_unfinished == NULL
+               ? LK_OK
+               : store->ops->remove_unfinished(store, before_ms, count, err);
 }
 static inline LK_MUST_CHECK lk_rc lk_store_sync(lk_store *store, lk_err *err)
 {
