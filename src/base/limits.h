@@ -190,6 +190,36 @@ _Static_assert(
 /* After the drain deadline the rest of a process has this long to close before it is ended. */
 #define LK_SHUTDOWN_MARGIN_MS 5000
 
+/* An HTTP answer that is kept whole (a listing of 1,000 names of 1 KB, an error), and its headers. */
+#define LK_HTTP_BODY_BYTES_MAX    (16 * 1024 * 1024)
+#define LK_HTTP_HEADERS_BYTES_MAX (256 * 1024)
+
+/* One request to object storage: how long to connect, how long no byte may move; tries, and the waits between them,
+ * which double, each a random part of that. */
+#define LK_S3_CONNECT_MS     5000
+#define LK_S3_STALL_MS       15000
+#define LK_S3_TRIES_MAX      8
+#define LK_S3_BACKOFF_MS     50
+#define LK_S3_BACKOFF_MS_MAX 4000
+/* Requests of one call at once: what hides a latency of 30 ms without asking a server to slow us down. */
+#define LK_S3_REQUESTS_AT_ONCE 16
+/* An opened object's last bytes come with its size; how many of them a store remembers: 16 MiB. */
+#define LK_S3_TAIL_BYTES (64 * 1024)
+#define LK_S3_TAILS_MAX  256
+/* Ranges nearer than this are one request (at 30 ms and 100 MB/s a request costs as much as 3 MB); one request reads
+ * no more than that, so that large reads run side by side. */
+#define LK_S3_RANGE_GAP_BYTES (256 * 1024)
+#define LK_S3_RANGE_BYTES_MAX (8 * 1024 * 1024)
+/* Parts of a large object (S3 allows 10,000 of at least 5 MiB): a writer holds PARTS_AT_ONCE of them. */
+#define LK_S3_PART_BYTES    (8 * 1024 * 1024)
+#define LK_S3_PARTS_AT_ONCE 4
+#define LK_S3_PARTS_MAX     10000
+/* Names of one request to list (S3 answers no more), and keys of one to remove. */
+#define LK_S3_LIST_MAX   1000
+#define LK_S3_DELETE_MAX 1000
+/* A key is at most this long, in UTF-8. */
+#define LK_S3_KEY_BYTES_MAX 1024
+
 /* Reading a user's Parquet, CSV or NDJSON file: memory, threads, and the largest JSON object (each thread holds
  * two of them). */
 #define LK_FILE_SOURCE_MEMORY_BYTES   (512ULL * 1024 * 1024)

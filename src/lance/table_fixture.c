@@ -26,11 +26,8 @@ static lk_store *open_store(const char *path)
 
 lk_store *fixture_golden(const char *name)
 {
-    char        path[1024];
-    const char *end = strstr(__FILE__, "src/lance/");
-    assert_non_null(end);
-    (void)snprintf(
-        path, sizeof path, "%.*stests/golden/lance/%s.lance", (int)(end - __FILE__), __FILE__, name);
+    char path[1024];
+    (void)snprintf(path, sizeof path, LK_SOURCE_DIR "/tests/golden/lance/%s.lance", name);
     return open_store(path);
 }
 

@@ -316,9 +316,7 @@ static void an_array_of_objects_is_read_as_well(void **state)
 static void parquet_by_pyarrow_has_its_types_and_values(void **state)
 {
     (void)state;
-    const char *end = strstr(__FILE__, "src/sql/");
-    assert_non_null(end);
-    (void)snprintf(path, sizeof path, "%.*stests/golden/sql/types.parquet", (int)(end - __FILE__), __FILE__);
+    (void)snprintf(path, sizeof path, LK_SOURCE_DIR "/tests/golden/sql/types.parquet");
     lk_batches *batches = open_source(LK_SQL_FILE_PARQUET, &typed);
     expect_columns(batches, "i:int64? u:uint32? x:float64? s:utf8? b:binary? t:timestamp[us,UTC]? d:date32? "
                             "m:decimal(10,2)? l:list<float32?>?");
