@@ -443,7 +443,7 @@ static int compact(lk_cli *cli, int argc, char **argv)
     bool               json = false;
     lk_compact_options options = {0};
     lk_compact_report  done = {0};
-    lk_cli_lance       lance = {0};
+    lk_cli_lance       lance = {.config = cli->config};
     lk_dataset        *next = NULL;
     lk_err             err = {0};
     int                code = 0;
