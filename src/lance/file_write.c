@@ -59,11 +59,17 @@ static bool is_list(const struct ArrowSchema *field)
     return strcmp(field->format, "+l") == 0 || strcmp(field->format, "+L") == 0 || is_map(field);
 }
 
-static lk_rc check_leaf(const struct ArrowSchema *field, size_t depth, bool in_list, lk_err *err)
+typedef struct place {
+    size_t   depth;
+    bool     in_list;
+    uint32_t file_minor;
+} place;
+
+static lk_rc check_leaf(const struct ArrowSchema *field, const place *at, lk_err *err)
 {
     lk_leaf leaf = {0};
-    lk_rc   rc = lk_leaf_init(&leaf, field, depth + 1, err);
-    if (rc == LK_OK && in_list && leaf.level_count > 0 && leaf.type.layout == LK_LAYOUT_BITS) {
+    lk_rc   rc = lk_leaf_init(&leaf, field, at->depth + 1, err);
+    if (rc == LK_OK && at->in_list && leaf.level_count > 0 && leaf.type.layout == LK_LAYOUT_BITS) {
         rc = lk_fail(err, LK_E_INVALID_SCHEMA, "fixed-size lists of booleans in lists");
         lk_detail(err, "column %s: this build does not store fixed-size lists of booleans inside lists",
             field->name == NULL ? "" : field->name);
@@ -84,17 +90,11 @@ static lk_rc check_map(const struct ArrowSchema *field, uint32_t file_minor, lk_
     return LK_OK;
 }
 
-typedef struct place {
-    size_t   depth;
-    bool     in_list;
-    uint32_t file_minor;
-} place;
-
 static lk_rc check_field(const struct ArrowSchema *field, place at, lk_err *err)
 {
     bool list = is_list(field) && field->n_children == 1;
     if (!list && !is_struct(field)) {
-        return check_leaf(field, at.depth, at.in_list, err);
+        return check_leaf(field, &at, err);
     }
     if (field->n_children == 0 || at.depth + 1 >= LK_LAYERS_MAX) {
         lk_rc rc = lk_fail(err, LK_E_INVALID_SCHEMA, "struct of %lld", (long long)field->n_children);
@@ -135,12 +135,14 @@ static lk_rc open_columns(lk_file_writer *self, lk_err *err)
     if (self->minor == 0) {
         return lk_v20_writer_open(self->schema, &sink, &self->v20, err);
     }
-    const lk_lance_schema *schema = self->schema;
-    bool                   path[LK_LAYERS_MAX] = {false};
+    const lk_lance_schema    *schema = self->schema;
+    bool                      path[LK_LAYERS_MAX] = {false};
+    const struct ArrowSchema *root = NULL;
     self->columns = calloc(schema->field_count + 1, sizeof *self->columns);
     LK_ASSERT(self->columns != NULL);
     for (size_t index = 0; index < schema->field_count; index++) {
         const lk_lance_field *field = &schema->fields[index];
+        root = field->depth == 0 ? field->arrow : root;
         path[field->depth] = is_list(field->arrow);
         if (is_list(field->arrow) || (is_struct(field->arrow) && field->arrow->n_children > 0)) {
             continue;
@@ -148,6 +150,9 @@ static lk_rc open_columns(lk_file_writer *self, lk_err *err)
         column *made = &self->columns[self->column_count++];
         made->field = field;
         lk_rc rc = lk_leaf_init(&made->leaf, field->arrow, field->depth + 1, err);
+        if (rc == LK_OK) {
+            rc = lk_field_options_read(field->arrow, root, &made->leaf.options, err);
+        }
         if (rc != LK_OK) {
             return rc;
         }
@@ -303,9 +308,7 @@ static lk_rc recharge(lk_file_writer *self, lk_err *err)
     for (size_t index = 0; index < self->column_count; index++) {
         held += lk_leaf_capacity(&self->columns[index].leaf);
     }
-    for (size_t index = 0; index < 3; index++) {
-        held += self->page.buffers[index].capacity;
-    }
+    held += lk_page_out_capacity(&self->page);
     lk_rc rc = held > self->charged ? lk_budget_take(self->budget, held - self->charged, err) : LK_OK;
     if (rc == LK_OK && held < self->charged) {
         lk_budget_give(self->budget, self->charged - held);

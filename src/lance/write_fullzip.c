@@ -24,7 +24,7 @@ static void zip_fixed(const lk_leaf *leaf, const lk_page_levels *map, lk_page_ou
         for (size_t level = 0; level < leaf->level_count; level++) {
             const lk_leaf_level *list = &leaf->levels[level];
             if (list->has_nulls) {
-                lk_page_put_bits(data, &list->bits, row * list->items, list->items);
+                lk_page_put_bits(data, list->bits.data, row * list->items, list->items);
             }
         }
         lk_buf_append(data, leaf->values.data + row * width, width);
@@ -39,7 +39,8 @@ static size_t position_width(uint64_t size)
     return size <= UINT8_MAX ? 1 : size <= UINT16_MAX ? 2 : size <= UINT32_MAX ? 4 : 8;
 }
 
-static void zip_text(const lk_leaf *leaf, const lk_page_levels *map, lk_page_out *out)
+static void zip_text(const lk_leaf *leaf, const lk_values *values, const lk_encoding *text,
+    const lk_page_levels *map, lk_page_out *out)
 {
     lk_buf   *data = &out->buffers[0], *positions = &out->buffers[1];
     size_t    width = leaf->offset_bytes;
@@ -48,12 +49,12 @@ static void zip_text(const lk_leaf *leaf, const lk_page_levels *map, lk_page_out
     lk_buf_append_zeros(&all, (size_t)(leaf->rows + 1) * 8);
     starts = (uint64_t *)(void *)all.data;
     for (uint64_t row = 0; row < leaf->rows; row++) {
-        uint64_t first = lk_text_end(leaf, row), size = lk_text_end(leaf, row + 1) - first;
+        uint64_t first = lk_values_end(values, row), size = lk_values_end(values, row + 1) - first;
         starts[row] = data->size;
         put_control(leaf, map, row, data);
         if (!leaf->has_marks || leaf->marks.data[row] == 0) {
             lk_buf_append(data, &size, width);
-            lk_buf_append(data, leaf->values.data + first, (size_t)size);
+            lk_buf_append(data, values->bytes + first, (size_t)size);
         }
     }
     starts[leaf->rows] = data->size;
@@ -63,63 +64,53 @@ static void zip_text(const lk_leaf *leaf, const lk_page_levels *map, lk_page_out
     }
     lk_buf_deinit(&all);
     out->layout.bits_per_offset = (uint32_t)width * 8;
-    lk_encoding *text = lk_page_node(out, LK_ENCODING_VARIABLE, 0);
-    text->lengths = lk_page_node(out, LK_ENCODING_FLAT, (uint32_t)width * 8);
     out->layout.values = text;
     out->buffer_count = 2;
 }
 
-static void zip_rows(const lk_leaf *leaf, const lk_page_levels *map, lk_page_out *out)
+static void zip_rows(const lk_leaf *leaf, const lk_values *values, const lk_encoding *text,
+    const lk_page_levels *map, lk_page_out *out)
 {
     out->layout.kind = LK_PAGE_FULLZIP;
     out->layout.bits_def = lk_bit_length(map->max);
     out->layout.num_items = out->layout.num_visible_items = leaf->rows;
     if (leaf->offset_bytes > 0) {
-        zip_text(leaf, map, out);
+        zip_text(leaf, values, text, map, out);
     } else {
         zip_fixed(leaf, map, out);
     }
 }
 
 /* -- lists ----------------------------------------------------------------------------------------- */
-static void put_zip_value(const lk_leaf *leaf, uint64_t value, bool null, lk_buf *data)
+static void put_zip_value(
+    const lk_leaf *leaf, const lk_values *values, uint64_t value, bool null, lk_buf *data)
 {
     size_t   width = leaf->row_bits / 8;
     uint64_t first = 0, size = 0;
     if (leaf->offset_bytes > 0) {
         if (!null) {
-            first = lk_text_end(leaf, value);
-            size = lk_text_end(leaf, value + 1) - first;
+            first = lk_values_end(values, value);
+            size = lk_values_end(values, value + 1) - first;
             lk_buf_append(data, &size, leaf->offset_bytes);
-            lk_buf_append(data, leaf->values.data + first, (size_t)size);
+            lk_buf_append(data, values->bytes + first, (size_t)size);
         }
         return;
     }
     for (size_t level = 0; level < leaf->level_count; level++) {
         const lk_leaf_level *list = &leaf->levels[level];
         if (list->has_nulls) {
-            lk_page_put_bits(data, &list->bits, value * list->items, list->items);
+            lk_page_put_bits(data, list->bits.data, value * list->items, list->items);
         }
     }
     if (width == 0) { /* a boolean takes a byte */
-        lk_page_put_bits(data, &leaf->values, value, 1);
+        lk_page_put_bits(data, leaf->values.data, value, 1);
     } else {
         lk_buf_append(data, leaf->values.data + value * width, width);
     }
 }
 
-static const lk_encoding *zip_encoding(const lk_leaf *leaf, lk_page_out *out)
-{
-    if (leaf->offset_bytes == 0) {
-        return leaf->row_bits == 1 ? lk_page_node(out, LK_ENCODING_FLAT, 8)
-                                   : lk_page_list_encoding(leaf, out);
-    }
-    lk_encoding *text = lk_page_node(out, LK_ENCODING_VARIABLE, 0);
-    text->lengths = lk_page_node(out, LK_ENCODING_FLAT, leaf->offset_bytes * 8);
-    return text;
-}
-
-static void zip_entries(const lk_leaf *leaf, const lk_page_levels *map, lk_page_out *out)
+static void zip_entries(
+    const lk_leaf *leaf, const lk_values *values, const lk_page_levels *map, lk_page_out *out)
 {
     lk_buf  *data = &out->buffers[0], positions = {0};
     unsigned shift = lk_bit_length(map->max), bits = shift + lk_bit_length(leaf->lists);
@@ -133,7 +124,7 @@ static void zip_entries(const lk_leaf *leaf, const lk_page_levels *map, lk_page_
         }
         lk_buf_append(data, &word, bits <= 8 ? 1 : bits <= 16 ? 2 : 4);
         if (lk_entry_visible(leaf, def)) {
-            put_zip_value(leaf, value++, def != 0, data);
+            put_zip_value(leaf, values, value++, def != 0, data);
         }
     }
     uint64_t end = data->size;
@@ -145,7 +136,8 @@ static void zip_entries(const lk_leaf *leaf, const lk_page_levels *map, lk_page_
     lk_buf_deinit(&positions);
 }
 
-static void zip_lists(const lk_leaf *leaf, const lk_page_levels *map, lk_page_out *out)
+static void zip_lists(const lk_leaf *leaf, const lk_values *values, const lk_encoding *text,
+    const lk_page_levels *map, lk_page_out *out)
 {
     size_t bitmaps = 0;
     for (size_t level = 0; level < leaf->level_count; level++) {
@@ -158,16 +150,19 @@ static void zip_lists(const lk_leaf *leaf, const lk_page_levels *map, lk_page_ou
     out->layout.bits_per_value = (uint32_t)(leaf->row_bits + 7) / 8 * 8 + (uint32_t)bitmaps * 8;
     out->layout.num_items = leaf->defs.size / 2;
     out->layout.num_visible_items = leaf->rows;
-    out->layout.values = zip_encoding(leaf, out);
+    out->layout.values = text != NULL          ? text
+                         : leaf->row_bits == 1 ? lk_page_node(out, LK_ENCODING_FLAT, 8)
+                                               : lk_page_list_encoding(leaf, out);
     out->buffer_count = 2;
-    zip_entries(leaf, map, out);
+    zip_entries(leaf, values, map, out);
 }
 
-void lk_page_fullzip(const lk_leaf *leaf, const lk_page_levels *map, lk_page_out *out)
+void lk_page_fullzip(const lk_leaf *leaf, const lk_values *values, const lk_encoding *text,
+    const lk_page_levels *map, lk_page_out *out)
 {
     if (leaf->lists > 0) {
-        zip_lists(leaf, map, out);
+        zip_lists(leaf, values, text, map, out);
     } else {
-        zip_rows(leaf, map, out);
+        zip_rows(leaf, values, text, map, out);
     }
 }

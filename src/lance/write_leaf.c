@@ -57,7 +57,7 @@ lk_rc lk_leaf_init(lk_leaf *leaf, const struct ArrowSchema *field, size_t layer_
         return unsupported(field, err);
     }
     leaf->row_bits = (uint32_t)bits;
-    return LK_OK;
+    return lk_field_options_read(field, field, &leaf->options, err);
 }
 
 void lk_leaf_deinit(lk_leaf *leaf)

@@ -13,6 +13,7 @@
 #include "arrow/type.h"
 #include "base/bytes.h"
 #include "lance/column.h"
+#include "lance/field_options.h"
 
 typedef struct lk_leaf_level { /* of fixed-size lists, outer to inner */
     uint32_t size;
@@ -22,18 +23,19 @@ typedef struct lk_leaf_level { /* of fixed-size lists, outer to inner */
 } lk_leaf_level;
 
 typedef struct lk_leaf {
-    lk_type       type;        /* of the innermost values */
-    size_t        layer_count; /* 1 + structs around it */
-    uint32_t      row_bits;    /* fixed; 0: variable or null type */
-    uint32_t      offset_bytes;
-    lk_leaf_level levels[LK_LIST_LEVELS_MAX];
-    size_t        level_count;
-    uint64_t      rows;
-    lk_buf        values; /* fixed rows, bit by bit when row_bits is no multiple of 8; else the text */
-    lk_buf        ends;   /* variable: where each value ends in values, u64 */
-    lk_buf        marks;  /* u8 a row, when has_marks */
-    bool          has_marks;
-    uint64_t      longest; /* variable: of the values */
+    lk_type          type; /* of the innermost values */
+    lk_field_options options;
+    size_t           layer_count; /* 1 + structs around it */
+    uint32_t         row_bits;    /* fixed; 0: variable or null type */
+    uint32_t         offset_bytes;
+    lk_leaf_level    levels[LK_LIST_LEVELS_MAX];
+    size_t           level_count;
+    uint64_t         rows;
+    lk_buf           values; /* fixed rows, bit by bit when row_bits is no multiple of 8; else the text */
+    lk_buf           ends;   /* variable: where each value ends in values, u64 */
+    lk_buf           marks;  /* u8 a row, when has_marks */
+    bool             has_marks;
+    uint64_t         longest; /* variable: of the values */
     /* In lists: rows above are values, and these are the rows of the table. */
     bool     is_list[LK_LAYERS_MAX]; /* by layer, the leaf's first */
     unsigned lists;                  /* how many of them; 0: none of this is used */
@@ -47,7 +49,8 @@ static inline uint64_t lk_leaf_rows(const lk_leaf *leaf)
     return leaf->lists > 0 ? leaf->list_rows : leaf->rows;
 }
 
-/* Fills the shape from the field. LK_E_INVALID_SCHEMA for types that this writer does not store. */
+/* Fills the shape from the field. LK_E_INVALID_SCHEMA for types that this writer does not store, and for metadata that
+ * asks for what there is not. */
 LK_MUST_CHECK lk_rc lk_leaf_init(
     lk_leaf *leaf, const struct ArrowSchema *field, size_t layer_count, lk_err *err);
 void lk_leaf_deinit(lk_leaf *leaf); /* idempotent */

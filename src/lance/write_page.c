@@ -1,4 +1,4 @@
-/* write_page.c - see write_page.h: which layers and which layout a page has; pages of nothing but nulls. */
+/* write_page.c - see write_page.h: which layers, which layout and which values a page has. */
 #include "lance/write_page_priv.h"
 
 #include "arrow/bits.h"
@@ -72,9 +72,25 @@ static void choose_list_layers(const lk_leaf *leaf, lk_page_out *out, lk_page_le
 /* -- what the layouts share ------------------------------------------------------------------------- */
 lk_encoding *lk_page_node(lk_page_out *out, lk_encoding_kind kind, uint32_t bits)
 {
+    LK_ASSERT(out->node_count < LK_PAGE_OUT_NODES);
     lk_encoding *made = &out->nodes[out->node_count++];
     *made = (lk_encoding){.kind = kind, .bits = bits};
     return made;
+}
+
+lk_encoding *lk_page_wrap(lk_page_out *out, lk_scheme scheme, const lk_encoding *inner)
+{
+    lk_encoding *outer = lk_page_node(out, LK_ENCODING_GENERAL, 0);
+    outer->scheme = scheme;
+    outer->values = inner;
+    return outer;
+}
+
+const lk_encoding *lk_page_text_encoding(uint32_t offset_bytes, lk_page_out *out)
+{
+    lk_encoding *text = lk_page_node(out, LK_ENCODING_VARIABLE, 0);
+    text->lengths = lk_page_node(out, LK_ENCODING_FLAT, offset_bytes * 8);
+    return text;
 }
 
 const lk_encoding *lk_page_list_encoding(const lk_leaf *leaf, lk_page_out *out)
@@ -91,11 +107,18 @@ const lk_encoding *lk_page_list_encoding(const lk_leaf *leaf, lk_page_out *out)
     return inner;
 }
 
-void lk_page_put_bits(lk_buf *data, const lk_buf *from, uint64_t start, uint64_t count)
+void lk_page_put_bits(lk_buf *data, const char *from, uint64_t start, uint64_t count)
 {
     size_t at = data->size;
     lk_buf_append_zeros(data, (size_t)(count + 7) / 8);
-    lk_bits_copy((const uint8_t *)from->data, (int64_t)start, (uint8_t *)data->data + at, 0, (int64_t)count);
+    lk_bits_copy((const uint8_t *)from, (int64_t)start, (uint8_t *)data->data + at, 0, (int64_t)count);
+}
+
+void lk_page_pad(lk_buf *out, size_t from, size_t multiple, char fill)
+{
+    char bytes[8];
+    memset(bytes, fill, sizeof bytes);
+    lk_buf_append(out, bytes, (multiple - (out->size - from) % multiple) % multiple);
 }
 
 /* -- lists ----------------------------------------------------------------------------------------- */
@@ -130,75 +153,110 @@ static bool fits_chunk(const lk_leaf *leaf, const lk_page_layout *layout)
     return layout->large_chunk || most <= CHUNK_VALUE_BYTES;
 }
 
-/* Lists without a value among them: levels alone. */
-static void encode_no_values(const lk_leaf *leaf, const lk_page_levels *map, lk_page_out *out)
+/* -- values ---------------------------------------------------------------------------------------- */
+/* Rows as a whole, not chunks. Booleans stay in chunks: older releases of the reference misread them zipped. */
+static bool wants_fullzip(const lk_leaf *leaf, const lk_page_levels *map, const lk_page_layout *layout)
 {
-    out->layout.kind = LK_PAGE_CONSTANT;
-    out->buffer_count = 2;
-    lk_buf_append(&out->buffers[0], leaf->reps.data, leaf->reps.size);
-    for (uint64_t index = 0; index < leaf->defs.size / 2; index++) {
-        lk_buf_append(&out->buffers[1], &map->of_mark[lk_entry_level(&leaf->defs, index)], 2);
+    bool whole = leaf->offset_bytes > 0 || (leaf->type.layout == LK_LAYOUT_FIXED && leaf->row_bits % 8 == 0);
+    bool wide = leaf->offset_bytes > 0 ? leaf->longest >= WIDE_BYTES : leaf->row_bits >= WIDE_BYTES * 8;
+    bool fits = fits_chunk(leaf, layout);
+    if (leaf->lists > 0 && overfull(leaf, map)) {
+        return true;
     }
+    if (leaf->options.structure == LK_STRUCTURE_FULLZIP) {
+        wide = true;
+    } else if (leaf->options.structure == LK_STRUCTURE_MINIBLOCK && fits) {
+        wide = false;
+    }
+    return whole && wide && !(leaf->lists > 0 && fits && misread_zipped(leaf, map, layout));
 }
 
-static void encode_lists(const lk_leaf *leaf, bool wide, lk_page_out *out)
+static void encode_rows(const lk_leaf *leaf, const lk_page_levels *map, lk_page_out *out)
 {
-    lk_page_levels map;
-    choose_list_layers(leaf, out, &map);
-    if (leaf->rows == 0 || leaf->type.layout == LK_LAYOUT_NULL) {
-        encode_no_values(leaf, &map, out);
-    } else if (overfull(leaf, &map) ||
-               (wide && !(fits_chunk(leaf, &out->layout) && misread_zipped(leaf, &map, &out->layout)))) {
-        lk_page_fullzip(leaf, &map, out);
-    } else {
-        lk_page_miniblock(leaf, &map, out);
+    lk_values          values = lk_values_of(leaf);
+    lk_scheme          scheme = LK_SCHEME_ZSTD;
+    const lk_encoding *text = NULL;
+    if (leaf->offset_bytes > 0) {
+        text = lk_page_text_encoding(leaf->offset_bytes, out);
+        if (lk_values_to_blocks(leaf, &values, &out->tools, &scheme)) {
+            text = lk_page_wrap(out, scheme, text);
+        } else if (lk_values_to_symbols(leaf, &values, &out->tools)) {
+            lk_encoding *coded = lk_page_node(out, LK_ENCODING_FSST, 0);
+            coded->symbol_table = lk_buf_view(&out->tools.table);
+            coded->values = text;
+            text = coded;
+        }
     }
+    lk_page_fullzip(leaf, &values, text, map, out);
 }
 
-/* -- constant -------------------------------------------------------------------------------------- */
-/* All null. Levels wherever the leaf lies in structs, be these always valid: pylance cannot do without. */
-static void encode_constant(const lk_leaf *leaf, const lk_page_levels *map, lk_page_out *out)
+/* Types whose values may become indices: text, 16 bytes, and in files of 2.2 words of 8. */
+static bool may_repeat(const lk_leaf *leaf, const lk_page_layout *layout)
 {
-    out->layout.kind = LK_PAGE_CONSTANT;
-    out->buffer_count = 0;
-    if (leaf->layer_count == 1) {
+    return leaf->level_count == 0 &&
+           (leaf->offset_bytes > 0 || leaf->row_bits == 128 || (leaf->row_bits == 64 && layout->large_chunk));
+}
+
+static void encode_values(const lk_leaf *leaf, const lk_page_levels *map, lk_page_out *out)
+{
+    lk_values values = lk_values_of(leaf), items = {0};
+    uint64_t  bytes = 0;
+    bool      crowded = leaf->lists > 0 && overfull(leaf, map);
+    if (!crowded && may_repeat(leaf, &out->layout)) {
+        (void)lk_form_of(leaf, &values, &bytes);
+        if (lk_values_to_indices(leaf, bytes, &values, &items, &out->tools)) {
+            lk_page_miniblock(leaf, &values, false, &items, map, out);
+            return;
+        }
+    }
+    if (wants_fullzip(leaf, map, &out->layout)) {
+        encode_rows(leaf, map, out);
         return;
     }
-    out->layout.num_def_values = leaf->rows;
-    out->buffer_count = 2;
-    for (uint64_t row = 0; row < leaf->rows; row++) {
-        lk_buf_append(&out->buffers[1], &map->of_mark[(uint8_t)leaf->marks.data[row]], 2);
-    }
+    bool symbols = leaf->offset_bytes > 0 && lk_values_to_symbols(leaf, &values, &out->tools);
+    lk_page_miniblock(leaf, &values, symbols, NULL, map, out);
 }
 
 void lk_page_encode(const lk_leaf *leaf, uint32_t file_minor, lk_page_out *out)
 {
     lk_page_levels map;
+    bool           no_type = leaf->type.layout == LK_LAYOUT_NULL;
     out->layout = (lk_page_layout){.large_chunk = file_minor >= 2};
     out->node_count = 0;
-    for (size_t buffer = 0; buffer < 3; buffer++) {
+    for (size_t buffer = 0; buffer < LK_PAGE_OUT_BUFFERS; buffer++) {
         lk_buf_clear(&out->buffers[buffer]);
     }
-    bool wide = leaf->offset_bytes > 0
-                    ? leaf->longest >= WIDE_BYTES
-                    : leaf->row_bits >= WIDE_BYTES * 8 && leaf->type.layout == LK_LAYOUT_FIXED;
     if (leaf->lists > 0) {
-        encode_lists(leaf, wide, out);
-        return;
-    }
-    choose_layers(leaf, out, &map);
-    if (leaf->type.layout == LK_LAYOUT_NULL || map.all_leaf_null) {
-        encode_constant(leaf, &map, out);
-    } else if (wide) {
-        lk_page_fullzip(leaf, &map, out);
+        choose_list_layers(leaf, out, &map);
     } else {
-        lk_page_miniblock(leaf, &map, out);
+        choose_layers(leaf, out, &map);
+    }
+    if (leaf->lists > 0 && (leaf->rows == 0 || no_type)) {
+        lk_page_no_values(leaf, &map, out);
+    } else if (no_type || map.all_leaf_null) {
+        lk_page_all_null(leaf, &map, out);
+    } else if (file_minor < 2 || !lk_page_constant(leaf, out)) {
+        encode_values(leaf, &map, out);
     }
 }
 
 void lk_page_out_deinit(lk_page_out *out)
 {
-    for (size_t buffer = 0; buffer < 3; buffer++) {
+    for (size_t buffer = 0; buffer < LK_PAGE_OUT_BUFFERS; buffer++) {
         lk_buf_deinit(&out->buffers[buffer]);
     }
+    lk_value_tools_deinit(&out->tools);
+    lk_buf_deinit(&out->plain);
+}
+
+size_t lk_page_out_capacity(const lk_page_out *out)
+{
+    const lk_value_tools *tools = &out->tools;
+    size_t                capacity = out->plain.capacity + tools->bytes.capacity + tools->ends.capacity +
+                      tools->indices.capacity + tools->items.capacity + tools->item_ends.capacity +
+                      tools->slots.capacity;
+    for (size_t buffer = 0; buffer < LK_PAGE_OUT_BUFFERS; buffer++) {
+        capacity += out->buffers[buffer].capacity;
+    }
+    return capacity;
 }

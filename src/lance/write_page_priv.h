@@ -1,13 +1,17 @@
 #ifndef LK_LANCE_WRITE_PAGE_PRIV_H
 #define LK_LANCE_WRITE_PAGE_PRIV_H
 /*
- * write_page_priv.h - what the layouts share: write_page.c chooses, write_miniblock.c and write_fullzip.c encode.
- * Threads: stateless.
+ * write_page_priv.h - what the layouts share: write_page.c chooses, write_constant.c, write_miniblock.c and
+ * write_fullzip.c encode, write_levels.c and write_forms.c have the parts of a chunk. Threads: stateless.
  */
 #include "lance/write_page.h"
 
-enum { LK_CHUNK_VALUES_MAX = 4096 }; /* of a mini-block chunk, as the reference has at most */
+enum {
+    LK_CHUNK_VALUES_MAX = 4096, /* of a mini-block chunk, as the reference has at most */
+    LK_CHUNK_FILL = 0xfe
+};
 
+/* -- levels ------------------------------------------------------------------------------------------- */
 /* What a row's mark is as a definition level in this page; in lists, what an entry's level is. */
 typedef struct lk_page_levels {
     uint16_t of_mark[2 * LK_LAYERS_MAX + 1];
@@ -36,17 +40,62 @@ static inline unsigned lk_bit_length(unsigned value)
     return value == 0 ? 0 : 32 - (unsigned)__builtin_clz(value);
 }
 
-/* Where text `row` begins, the one before it ends. */
-static inline uint64_t lk_text_end(const lk_leaf *leaf, uint64_t row)
+typedef enum lk_level_form { LK_LEVELS_PLAIN, LK_LEVELS_PACKED, LK_LEVELS_RUNS } lk_level_form;
+
+typedef struct lk_level_plan {
+    lk_level_form form;
+    unsigned      width; /* bits of a packed level */
+} lk_level_plan;
+
+/* How `count` levels up to `max` that change `changes` times are stored. Runs are for files of 2.2. */
+lk_level_plan lk_level_plan_of(uint64_t count, uint64_t changes, unsigned max, const lk_page_layout *layout);
+
+/* How often neighbours differ. */
+uint64_t lk_changes8(const uint8_t *words, uint64_t count);
+uint64_t lk_changes16(const char *words, uint64_t count);
+
+const lk_encoding *lk_level_encoding(const lk_level_plan *plan, lk_page_out *out);
+void lk_put_levels(const lk_level_plan *plan, const uint16_t *words, uint64_t count, lk_buf *data);
+
+/* -- values of a chunk (write_forms.c) ----------------------------------------------------------------- */
+typedef enum lk_form { LK_FORM_FLAT, LK_FORM_PACKED, LK_FORM_RUNS, LK_FORM_SPLIT, LK_FORM_TEXT } lk_form;
+
+/* The form that suits, and how many bytes the page's values take in it. */
+lk_form lk_form_of(const lk_leaf *leaf, const lk_values *values, uint64_t *bytes);
+
+/* How many values the chunk from `start` on has: a power of two, or all that are left. limit: bytes of text. */
+uint64_t lk_form_chunk(lk_form form, const lk_values *values, uint64_t start, uint32_t limit);
+
+/* Appends value buffer `index` of a chunk; a form has one, LK_FORM_RUNS two. */
+void lk_form_put(
+    lk_form form, const lk_values *values, size_t index, uint64_t start, uint64_t count, lk_buf *data);
+
+const lk_encoding *lk_form_encoding(
+    lk_form form, const lk_leaf *leaf, const lk_values *values, lk_page_out *out);
+
+/* -- pages -------------------------------------------------------------------------------------------- */
+lk_encoding       *lk_page_node(lk_page_out *out, lk_encoding_kind kind, uint32_t bits);
+lk_encoding       *lk_page_wrap(lk_page_out *out, lk_scheme scheme, const lk_encoding *inner);
+const lk_encoding *lk_page_text_encoding(uint32_t offset_bytes, lk_page_out *out);
+const lk_encoding *lk_page_list_encoding(const lk_leaf *leaf, lk_page_out *out); /* around flat values */
+void               lk_page_put_bits(lk_buf *data, const char *from, uint64_t start, uint64_t count);
+void               lk_page_pad(lk_buf *out, size_t from, size_t multiple, char fill);
+
+/* Pads with what a reader never looks at. */
+static inline void lk_page_pad_chunk(lk_buf *out, size_t from)
 {
-    return row == 0 ? 0 : lk_load_u64(leaf->ends.data + (row - 1) * 8);
+    lk_page_pad(out, from, 8, (char)LK_CHUNK_FILL);
 }
 
-lk_encoding       *lk_page_node(lk_page_out *out, lk_encoding_kind kind, uint32_t bits);
-const lk_encoding *lk_page_list_encoding(const lk_leaf *leaf, lk_page_out *out); /* around flat values */
-void               lk_page_put_bits(lk_buf *data, const lk_buf *from, uint64_t start, uint64_t count);
+bool lk_page_constant(const lk_leaf *leaf, lk_page_out *out); /* false: the values are not all the same */
+void lk_page_all_null(const lk_leaf *leaf, const lk_page_levels *map, lk_page_out *out);
+void lk_page_no_values(const lk_leaf *leaf, const lk_page_levels *map, lk_page_out *out);
 
-void lk_page_miniblock(const lk_leaf *leaf, const lk_page_levels *map, lk_page_out *out);
-void lk_page_fullzip(const lk_leaf *leaf, const lk_page_levels *map, lk_page_out *out);
+/* symbols: values are FSST codes of tools->table. items: values are indices into these; NULL: they are not. */
+void lk_page_miniblock(const lk_leaf *leaf, const lk_values *values, bool symbols, const lk_values *items,
+    const lk_page_levels *map, lk_page_out *out);
+/* text: the encoding of variable values. */
+void lk_page_fullzip(const lk_leaf *leaf, const lk_values *values, const lk_encoding *text,
+    const lk_page_levels *map, lk_page_out *out);
 
 #endif
