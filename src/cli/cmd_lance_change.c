@@ -2,6 +2,7 @@
 #include "arrow/schema.h"
 #include "base/json.h"
 #include "cli/cli.h"
+#include "cli/lance_compute.h"
 #include "cli/lance_env.h"
 #include "cli/lance_where.h"
 #include "cli/report.h"
@@ -23,6 +24,7 @@ enum {
     COLUMNS_ADD,
     COLUMNS_DROP,
     COLUMNS_RENAME,
+    COLUMNS_CAST,
     CLEANUP,
     COMPACT
 };
@@ -255,11 +257,30 @@ static lk_rc parse_columns(lk_cli *cli, const lk_arg_texts *texts, struct ArrowS
     return rc;
 }
 
+/* Columns whose values are expressions over the row. */
+static lk_rc add_computed(lk_cli *cli, lk_dataset *dataset, const struct ArrowSchema *schema,
+    const lk_arg_texts *values, lk_dataset **next, lk_err *err)
+{
+    lk_cli_compute *compute = NULL;
+    lk_rc           rc = (size_t)schema->n_children == values->count
+                             ? LK_OK
+                             : lk_cli_usage(err, "say one --value for every --column, or none");
+    if (rc == LK_OK) {
+        rc = lk_cli_compute_open(cli->config, schema, lk_arg_texts_bytes(values, &cli->arena), &compute, err);
+    }
+    if (rc == LK_OK) {
+        rc = lk_dataset_add_computed_columns(
+            dataset, lk_direct_committer(), schema, lk_cli_compute_source(compute), NULL, next, err);
+    }
+    lk_cli_compute_close(compute);
+    return rc;
+}
+
 static int columns_add(lk_cli *cli, int argc, char **argv)
 {
     const char        *uri = NULL;
     bool               json = false;
-    lk_arg_texts       columns = {0};
+    lk_arg_texts       columns = {0}, values = {0};
     struct ArrowSchema schema = {0};
     lk_cli_lance       lance = {.config = cli->config};
     lk_dataset        *next = NULL;
@@ -268,6 +289,7 @@ static int columns_add(lk_cli *cli, int argc, char **argv)
     const lk_arg       args[] = {
               {"URI", LK_ARG_OPERAND, &uri, NULL, "directory of the dataset", false},
               {"--column", LK_ARG_TEXTS, &columns, "NAME:TYPE", "a column to add; may be repeated", true},
+              {"--value", LK_ARG_TEXTS, &values, "SQL", "the columns' values, in the same order; else null", false},
               {"--json", LK_ARG_FLAG, &json, NULL, "one JSON object", false},
     };
     if (!parse(cli, COLUMNS_ADD, args, sizeof args / sizeof args[0], argc, argv, &code)) {
@@ -277,7 +299,9 @@ static int columns_add(lk_cli *cli, int argc, char **argv)
     if (rc == LK_OK) {
         rc = parse_columns(cli, &columns, &schema, &err);
     }
-    if (rc == LK_OK) {
+    if (rc == LK_OK && values.count > 0) {
+        rc = add_computed(cli, lance.dataset, &schema, &values, &next, &err);
+    } else if (rc == LK_OK) {
         rc = lk_dataset_add_columns(lance.dataset, lk_direct_committer(), &schema, NULL, &next, &err);
     }
     lk_schema_release(&schema);
@@ -333,6 +357,31 @@ static int columns_rename(lk_cli *cli, int argc, char **argv)
             lance.dataset, lk_direct_committer(), lk_bytes_of(from), lk_bytes_of(to), NULL, &next, &err);
     }
     return end_columns(rc, json, "renamed", &lance, next, &err);
+}
+
+static int columns_cast(lk_cli *cli, int argc, char **argv)
+{
+    const char  *uri = NULL, *column = NULL, *type = NULL;
+    bool         json = false;
+    lk_cli_lance lance = {0};
+    lk_dataset  *next = NULL;
+    lk_err       err = {0};
+    int          code = 0;
+    const lk_arg args[] = {
+        {"URI", LK_ARG_OPERAND, &uri, NULL, "directory of the dataset", false},
+        {"--column", LK_ARG_TEXT, &column, "NAME", "the column", true},
+        {"--to", LK_ARG_TEXT, &type, "TYPE", "its new type", true},
+        {"--json", LK_ARG_FLAG, &json, NULL, "one JSON object", false},
+    };
+    if (!parse(cli, COLUMNS_CAST, args, sizeof args / sizeof args[0], argc, argv, &code)) {
+        return code;
+    }
+    lk_rc rc = lk_cli_lance_open(&lance, uri, 0, &err);
+    if (rc == LK_OK) {
+        rc = lk_dataset_cast_column(
+            lance.dataset, lk_direct_committer(), lk_bytes_of(column), lk_bytes_of(type), NULL, &next, &err);
+    }
+    return end_columns(rc, json, "converted", &lance, next, &err);
 }
 
 /* -- cleanup -------------------------------------------------------------------------------------------- */
@@ -487,8 +536,9 @@ const lk_cli_command lk_cli_lance_change_commands[] = {
              "cleanup.\nExample:\n  lake lance delete ./arm.lance --where \"t < 1000 AND q IS NULL\""},
             delete_rows},
     [COLUMNS_ADD] = {{"lance columns add", "add columns to a Lance dataset, null in every row there is",
-                         "Example:\n  lake lance columns add ./arm.lance --column gripper:float32 --column "
-                         "note:utf8"},
+                         "Examples:\n  lake lance columns add ./arm.lance --column gripper:float32 --column "
+                         "note:utf8\n"
+                         "  lake lance columns add ./arm.lance --column fast:bool --value 'speed > 2'"},
         columns_add},
     [COLUMNS_DROP] =
         {{"lance columns drop", "drop columns of a Lance dataset",
@@ -498,6 +548,11 @@ const lk_cli_command lk_cli_lance_change_commands[] = {
     [COLUMNS_RENAME] = {{"lance columns rename", "rename a column of a Lance dataset",
                             "Example:\n  lake lance columns rename ./arm.lance --column q --to joints"},
         columns_rename},
+    [COLUMNS_CAST] =
+        {{"lance columns cast", "give a column of a Lance dataset another type",
+             "Every value is converted, or nothing is changed: one that the new type cannot hold is an "
+             "error.\nExample:\n  lake lance columns cast ./arm.lance --column speed --to float32"},
+            columns_cast},
     [CLEANUP] = {{"lance cleanup", "remove a Lance dataset's old versions and the files only they need",
                      "The newest version, tagged versions and those that branches grew from always stay.\n"
                      "Examples:\n  lake lance cleanup ./arm.lance --older-than 30d --retain 10\n"

@@ -17,7 +17,7 @@
 LK_MUST_CHECK lk_rc lk_dataset_restore(lk_dataset *base, lk_committer *committer, uint64_t version,
     const lk_write_options *options, lk_dataset **out, lk_err *err);
 
-/* -- columns: only the manifest changes ---------------------------------------------------------------------- */
+/* -- columns: rows stay where they are ----------------------------------------------------------------------- */
 
 /*
  * A path is a top-level column's name, or names of struct fields joined by dots. LK_E_NOT_FOUND when there is none;
@@ -34,24 +34,23 @@ LK_MUST_CHECK lk_rc lk_dataset_add_columns(lk_dataset *base, lk_committer *commi
     const struct ArrowSchema *columns, const lk_write_options *options, lk_dataset **out, lk_err *err);
 
 /*
- * Gives a column another type: every value is converted (arrow/cast.h) and written to new data files, deleted rows
- * included; the column keeps its name and place but not its field id, so an index of it goes. `type` is a schema whose
- * format, children and nullability count. LK_E_NOT_FOUND for the path; LK_E_INVALID_SCHEMA, LK_E_SCHEMA_MISMATCH for
- * what cannot be converted, by type or by value.
+ * Gives a column (not a field of a struct) another type, as arrow/schema.h writes it: every value is converted
+ * (arrow/cast.h) and written to new data files. Name, place and nullability stay; the field id does not, so an index of
+ * the column goes. LK_E_NOT_FOUND for the path; LK_E_INVALID_SCHEMA, LK_E_SCHEMA_MISMATCH for what cannot be converted,
+ * by type or by value.
  */
 LK_MUST_CHECK lk_rc lk_dataset_cast_column(lk_dataset *base, lk_committer *committer, lk_bytes path,
-    const struct ArrowSchema *type, const lk_write_options *options, lk_dataset **out, lk_err *err);
+    lk_bytes type, const lk_write_options *options, lk_dataset **out, lk_err *err);
 
 /* Gives the values of new columns. */
 typedef struct lk_column_source {
-    /* One batch row for every row of `part`, in its order, whose columns are those that are added (any type that
-     * converts to theirs). `part` is some fragments of one version with all their rows, deleted ones too. */
+    /* *out: a row for every row of `part` (one fragment of a version) that is not deleted, in its order; its columns are
+     * those that are added, by name, of types that convert to theirs. */
     lk_rc (*open)(void *context, lk_dataset *part, lk_batches **out, lk_err *err);
     void *context;
 } lk_column_source;
 
-/* Adds columns with values. When fragments were changed meanwhile and the committer stands alone, theirs are computed
- * again. */
+/* Adds columns with values. When fragments come or are changed meanwhile, theirs are asked for again. */
 LK_MUST_CHECK lk_rc lk_dataset_add_computed_columns(lk_dataset *base, lk_committer *committer,
     const struct ArrowSchema *columns, const lk_column_source *source, const lk_write_options *options,
     lk_dataset **out, lk_err *err);

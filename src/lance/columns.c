@@ -7,6 +7,7 @@
 #include "arrow/schema.h"
 #include "lance/alter.h"
 #include "lance/change.h"
+#include "lance/columns_priv.h"
 #include "lance/dataset_priv.h"
 #include "lance/features.h"
 #include "lance/rebase.h"
@@ -18,16 +19,6 @@
 enum { MANIFEST_FIELDS = 1 };
 enum { FIELD_NAME = 2, FIELD_ID = 3, FIELD_PARENT_ID = 4 };
 enum { FRAGMENT_FILES = 2 };
-
-typedef struct raw_field {
-    lk_bytes message;
-    int32_t  id, parent_id;
-} raw_field;
-
-typedef struct field_list {
-    raw_field *items; /* parents before children, as in the manifest */
-    size_t     count;
-} field_list;
 
 typedef struct column_change {
     lk_change                 base; /* first: the plans get this */
@@ -45,7 +36,7 @@ static lk_rc malformed(lk_err *err)
 
 /* -- fields of a manifest ------------------------------------------------------------------------------- */
 
-static bool read_ids(raw_field *field)
+static bool read_ids(lk_raw_field *field)
 {
     lk_bytes      rest = field->message;
     lk_wire_field part = {0};
@@ -62,7 +53,7 @@ static bool read_ids(raw_field *field)
     return true;
 }
 
-static lk_rc list_fields(const lk_manifest *manifest, lk_arena *arena, field_list *out, lk_err *err)
+lk_rc lk_columns_list(const lk_manifest *manifest, lk_arena *arena, lk_field_list *out, lk_err *err)
 {
     lk_bytes      rest = manifest->body;
     lk_wire_field part = {0};
@@ -74,8 +65,8 @@ static lk_rc list_fields(const lk_manifest *manifest, lk_arena *arena, field_lis
         if (part.number != MANIFEST_FIELDS) {
             continue;
         }
-        raw_field *field = &out->items[out->count++];
-        *field = (raw_field){.message = part.value};
+        lk_raw_field *field = &out->items[out->count++];
+        *field = (lk_raw_field){.message = part.value};
         if (out->count > manifest->schema->field_count || !read_ids(field)) {
             return malformed(err);
         }
@@ -92,8 +83,7 @@ static bool holds(const int32_t *ids, size_t count, int32_t id)
     return i < count;
 }
 
-/* What the version's fields shall be: the plan's, and Project's or Merge's list of them. */
-static void set_fields(
+void lk_columns_set(
     const lk_bytes *messages, size_t count, uint32_t number, lk_change_plan *plan, lk_buf *operation)
 {
     plan->version.replaces_fields = true;
@@ -130,7 +120,7 @@ static bool is_struct(const lk_lance_field *field)
     return strcmp(field->arrow->format, "+s") == 0;
 }
 
-static lk_rc resolve(const lk_lance_schema *schema, lk_bytes path, size_t *out, lk_err *err)
+lk_rc lk_columns_find(const lk_lance_schema *schema, lk_bytes path, size_t *out, lk_err *err)
 {
     lk_bytes rest = path;
     int32_t  parent_id = LK_FIELD_NONE;
@@ -153,7 +143,7 @@ static lk_rc resolve(const lk_lance_schema *schema, lk_bytes path, size_t *out, 
     }
 }
 
-static lk_rc check_name(const lk_lance_schema *schema, int32_t parent_id, lk_bytes name, lk_err *err)
+lk_rc lk_columns_check_name(const lk_lance_schema *schema, int32_t parent_id, lk_bytes name, lk_err *err)
 {
     static const char *const reserved[] = {
         "_rowid", "_rowaddr", "_row_created_at_version", "_row_last_updated_at_version"};
@@ -173,8 +163,7 @@ static lk_rc check_name(const lk_lance_schema *schema, int32_t parent_id, lk_byt
     return LK_OK;
 }
 
-/* The field of base in a later version. */
-static lk_rc find_again(const lk_manifest *tip, int32_t id, size_t *out, lk_err *err)
+lk_rc lk_columns_find_again(const lk_manifest *tip, int32_t id, size_t *out, lk_err *err)
 {
     *out = lk_lance_schema_find(tip->schema, id);
     if (*out != SIZE_MAX) {
@@ -188,7 +177,7 @@ static lk_rc find_again(const lk_manifest *tip, int32_t id, size_t *out, lk_err 
 /* -- drop ------------------------------------------------------------------------------------------------- */
 
 /* A struct must keep a field, and the table a column. */
-static lk_rc check_left(const lk_manifest *tip, const field_list *left, int32_t parent_id, lk_err *err)
+static lk_rc check_left(const lk_manifest *tip, const lk_field_list *left, int32_t parent_id, lk_err *err)
 {
     for (size_t i = 0; i < left->count; i++) {
         if (left->items[i].parent_id == parent_id) {
@@ -205,13 +194,13 @@ static lk_rc check_left(const lk_manifest *tip, const field_list *left, int32_t 
 
 /* Takes the dropped fields and all below them out. */
 static lk_rc drop_fields(
-    const column_change *c, const lk_manifest *tip, lk_arena *arena, field_list *list, lk_err *err)
+    const column_change *c, const lk_manifest *tip, lk_arena *arena, lk_field_list *list, lk_err *err)
 {
     int32_t *gone = lk_arena_take(arena, (list->count + c->dropped_count + 1) * sizeof *gone);
     size_t   gone_count = c->dropped_count, left = 0;
     memcpy(gone, c->dropped, c->dropped_count * sizeof *gone);
     for (size_t i = 0; i < list->count; i++) {
-        raw_field field = list->items[i];
+        lk_raw_field field = list->items[i];
         if (holds(gone, gone_count, field.id) || holds(gone, gone_count, field.parent_id)) {
             gone[gone_count++] = field.id;
         } else {
@@ -221,7 +210,7 @@ static lk_rc drop_fields(
     list->count = left;
     for (size_t i = 0; i < c->dropped_count; i++) {
         size_t  field = 0;
-        lk_rc   rc = find_again(tip, c->dropped[i], &field, err);
+        lk_rc   rc = lk_columns_find_again(tip, c->dropped[i], &field, err);
         int32_t parent_id = rc == LK_OK ? tip->schema->fields[field].parent_id : LK_FIELD_NONE;
         if (rc == LK_OK && !holds(gone, gone_count, parent_id)) {
             rc = check_left(tip, list, parent_id, err);
@@ -233,21 +222,15 @@ static lk_rc drop_fields(
     return LK_OK;
 }
 
-/* The ids of what is left, ascending. */
-typedef struct id_set {
-    int32_t *ids;
-    size_t   count;
-} id_set;
-
 static int compare_ids(const void *a, const void *b)
 {
     const int32_t *left = a, *right = b;
     return (*left > *right) - (*left < *right);
 }
 
-static id_set ids_of(const field_list *list, lk_arena *arena)
+lk_id_set lk_columns_ids(const lk_field_list *list, lk_arena *arena)
 {
-    id_set set = {lk_arena_take(arena, (list->count + 1) * sizeof(int32_t)), list->count};
+    lk_id_set set = {lk_arena_take(arena, (list->count + 1) * sizeof(int32_t)), list->count};
     for (size_t i = 0; i < list->count; i++) {
         set.ids[i] = list->items[i].id;
     }
@@ -255,12 +238,12 @@ static id_set ids_of(const field_list *list, lk_arena *arena)
     return set;
 }
 
-static bool is_left(const id_set *left, int32_t id)
+static bool is_left(const lk_id_set *left, int32_t id)
 {
     return bsearch(&id, left->ids, left->count, sizeof id, compare_ids) != NULL;
 }
 
-static bool file_is_needed(const lk_data_file *file, const id_set *left)
+static bool file_is_needed(const lk_data_file *file, const lk_id_set *left)
 {
     size_t i = 0;
     while (i < file->field_count && !is_left(left, file->fields[i])) {
@@ -270,7 +253,7 @@ static bool file_is_needed(const lk_data_file *file, const id_set *left)
 }
 
 /* The file that stays although it holds nothing any more: the reference does not read a fragment without files. */
-static size_t last_resort(const lk_fragment *fragment, const id_set *left)
+static size_t last_resort(const lk_fragment *fragment, const lk_id_set *left)
 {
     for (size_t i = 0; i < fragment->file_count; i++) {
         if (file_is_needed(&fragment->files[i], left)) {
@@ -280,11 +263,10 @@ static size_t last_resort(const lk_fragment *fragment, const id_set *left)
     return 0;
 }
 
-/* The fragment without the files that hold nothing any more. */
-static lk_rc prune_fragment(
-    const lk_fragment *fragment, const id_set *left, lk_arena *arena, lk_bytes *out, lk_err *err)
+lk_rc lk_columns_prune(const lk_fragment *fragment, const lk_id_set *left, bool keeps_one, lk_arena *arena,
+    lk_bytes *out, lk_err *err)
 {
-    size_t        kept = last_resort(fragment, left);
+    size_t        kept = keeps_one ? last_resort(fragment, left) : SIZE_MAX;
     lk_buf        message = {0};
     lk_bytes      rest = fragment->raw;
     lk_wire_field part = {0};
@@ -306,11 +288,11 @@ static lk_rc prune_fragment(
 }
 
 static lk_rc prune_fragments(
-    const lk_manifest *tip, const id_set *left, lk_arena *arena, lk_change_plan *plan, lk_err *err)
+    const lk_manifest *tip, const lk_id_set *left, lk_arena *arena, lk_change_plan *plan, lk_err *err)
 {
     lk_bytes *raw = lk_arena_take(arena, (tip->fragment_count + 1) * sizeof *raw);
     for (size_t i = 0; i < tip->fragment_count; i++) {
-        lk_rc rc = prune_fragment(&tip->fragments[i], left, arena, &raw[i], err);
+        lk_rc rc = lk_columns_prune(&tip->fragments[i], left, true, arena, &raw[i], err);
         if (rc != LK_OK) {
             return rc;
         }
@@ -321,7 +303,7 @@ static lk_rc prune_fragments(
     return LK_OK;
 }
 
-static const lk_bytes *messages_of(const field_list *list, lk_arena *arena)
+const lk_bytes *lk_columns_messages(const lk_field_list *list, lk_arena *arena)
 {
     lk_bytes *out = lk_arena_take(arena, (list->count + 1) * sizeof *out);
     for (size_t i = 0; i < list->count; i++) {
@@ -335,7 +317,7 @@ static void set_project(const lk_bytes *messages, size_t count, lk_arena *arena,
 {
     enum { PROJECT_SCHEMA = 1, PROJECT_PRESERVES_NULLABILITY = 2 };
     lk_buf operation = {0};
-    set_fields(messages, count, PROJECT_SCHEMA, plan, &operation);
+    lk_columns_set(messages, count, PROJECT_SCHEMA, plan, &operation);
     lk_wire_put_u64(&operation, PROJECT_PRESERVES_NULLABILITY, 1);
     plan->operation = lk_arena_copy(arena, lk_buf_view(&operation));
     lk_buf_deinit(&operation);
@@ -344,24 +326,24 @@ static void set_project(const lk_bytes *messages, size_t count, lk_arena *arena,
 static lk_rc plan_drop(
     lk_change *change, const lk_manifest *tip, lk_arena *arena, lk_change_plan *plan, lk_err *err)
 {
-    field_list list = {0};
-    lk_rc      rc = list_fields(tip, arena, &list, err);
+    lk_field_list list = {0};
+    lk_rc         rc = lk_columns_list(tip, arena, &list, err);
     if (rc == LK_OK) {
         rc = drop_fields((column_change *)change, tip, arena, &list, err);
     }
-    id_set left = ids_of(&list, arena);
+    lk_id_set left = lk_columns_ids(&list, arena);
     if (rc == LK_OK) {
         rc = prune_fragments(tip, &left, arena, plan, err);
     }
     if (rc == LK_OK) {
-        set_project(messages_of(&list, arena), list.count, arena, plan);
+        set_project(lk_columns_messages(&list, arena), list.count, arena, plan);
     }
     return rc;
 }
 
 /* -- rename ------------------------------------------------------------------------------------------------- */
 
-static lk_rc rename_field(raw_field *field, lk_bytes name, lk_arena *arena, lk_err *err)
+static lk_rc rename_field(lk_raw_field *field, lk_bytes name, lk_arena *arena, lk_err *err)
 {
     lk_buf message = {0};
     bool   good = lk_wire_copy_without(field->message, FIELD_NAME, &message);
@@ -375,14 +357,14 @@ static lk_rc plan_rename(
     lk_change *change, const lk_manifest *tip, lk_arena *arena, lk_change_plan *plan, lk_err *err)
 {
     const column_change *c = (const column_change *)change;
-    field_list           list = {0};
+    lk_field_list        list = {0};
     size_t               field = 0;
-    lk_rc                rc = find_again(tip, c->renamed, &field, err);
+    lk_rc                rc = lk_columns_find_again(tip, c->renamed, &field, err);
     if (rc == LK_OK) {
-        rc = check_name(tip->schema, tip->schema->fields[field].parent_id, c->name, err);
+        rc = lk_columns_check_name(tip->schema, tip->schema->fields[field].parent_id, c->name, err);
     }
     if (rc == LK_OK) {
-        rc = list_fields(tip, arena, &list, err);
+        rc = lk_columns_list(tip, arena, &list, err);
     }
     for (size_t i = 0; i < list.count && rc == LK_OK; i++) {
         if (list.items[i].id == c->renamed) {
@@ -390,15 +372,15 @@ static lk_rc plan_rename(
         }
     }
     if (rc == LK_OK) {
-        set_project(messages_of(&list, arena), list.count, arena, plan);
+        set_project(lk_columns_messages(&list, arena), list.count, arena, plan);
     }
     return rc;
 }
 
 /* -- add ---------------------------------------------------------------------------------------------------- */
 
-static lk_rc encode_added(const struct ArrowSchema *columns, int32_t first_id, lk_arena *arena,
-    const lk_bytes **out, size_t *count, lk_err *err)
+lk_rc lk_columns_encode(const struct ArrowSchema *columns, int32_t first_id, lk_arena *arena,
+    const lk_bytes **out, size_t *count, lk_lance_schema **numbered, lk_err *err)
 {
     lk_lance_schema        *schema = NULL;
     const lk_field_record  *records = NULL;
@@ -416,20 +398,23 @@ static lk_rc encode_added(const struct ArrowSchema *columns, int32_t first_id, l
         mine[i].parent_id += records[i].parent_id == LK_FIELD_NONE ? 0 : first_id;
     }
     *out = lk_pb_fields_encode(mine, *count, arena);
+    if (numbered != NULL) {
+        rc = lk_lance_schema_from_records(mine, *count, NULL, 0, numbered, err);
+    }
     lk_lance_schema_close(schema);
     return rc;
 }
 
-/* Whether these columns may be added to this version. */
-static lk_rc check_added(const struct ArrowSchema *columns, const lk_manifest *tip, lk_err *err)
+lk_rc lk_columns_check_added(
+    const struct ArrowSchema *columns, const lk_manifest *tip, bool have_values, lk_err *err)
 {
     for (int64_t i = 0; i < columns->n_children; i++) {
         const struct ArrowSchema *column = columns->children[i];
-        lk_rc                     rc = check_name(tip->schema, LK_FIELD_NONE, lk_bytes_of(column->name), err);
+        lk_rc rc = lk_columns_check_name(tip->schema, LK_FIELD_NONE, lk_bytes_of(column->name), err);
         if (rc != LK_OK) {
             return rc;
         }
-        if ((column->flags & ARROW_FLAG_NULLABLE) == 0) {
+        if (!have_values && (column->flags & ARROW_FLAG_NULLABLE) == 0) {
             return lk_refuse(err, LK_E_INVALID_SCHEMA,
                 "column \"%.60s\" has no value yet: it must be nullable", column->name);
         }
@@ -443,26 +428,27 @@ static lk_rc plan_add(
     enum { MERGE_FRAGMENTS = 1, MERGE_SCHEMA = 2, MERGE_PRESERVES_NULLABILITY = 4 };
     const column_change *c = (const column_change *)change;
     const lk_bytes      *added = NULL;
-    field_list           list = {0};
+    lk_field_list        list = {0};
     size_t               added_count = 0;
-    lk_rc                rc = check_added(c->added, tip, err);
+    lk_rc                rc = lk_columns_check_added(c->added, tip, false, err);
     if (rc == LK_OK) {
-        rc = list_fields(tip, arena, &list, err);
+        rc = lk_columns_list(tip, arena, &list, err);
     }
     if (rc == LK_OK) {
-        rc = encode_added(c->added, lk_manifest_field_id_max(tip) + 1, arena, &added, &added_count, err);
+        rc = lk_columns_encode(
+            c->added, lk_manifest_field_id_max(tip) + 1, arena, &added, &added_count, NULL, err);
     }
     if (rc != LK_OK) {
         return rc;
     }
     lk_bytes *all = lk_arena_take(arena, (list.count + added_count + 1) * sizeof *all);
-    memcpy(all, messages_of(&list, arena), list.count * sizeof *all);
+    memcpy(all, lk_columns_messages(&list, arena), list.count * sizeof *all);
     memcpy(all + list.count, added, added_count * sizeof *all);
     lk_buf operation = {0};
     for (size_t i = 0; i < tip->fragment_count; i++) {
         lk_wire_put_bytes(&operation, MERGE_FRAGMENTS, tip->fragments[i].raw);
     }
-    set_fields(all, list.count + added_count, MERGE_SCHEMA, plan, &operation);
+    lk_columns_set(all, list.count + added_count, MERGE_SCHEMA, plan, &operation);
     lk_wire_put_u64(&operation, MERGE_PRESERVES_NULLABILITY, 1);
     plan->operation = lk_arena_copy(arena, lk_buf_view(&operation));
     lk_buf_deinit(&operation);
@@ -516,7 +502,7 @@ lk_rc lk_dataset_drop_columns(lk_dataset *base, lk_committer *committer, const l
     lk_rc         rc = count > 0 ? LK_OK : lk_refuse(err, LK_E_INVALID_REQUEST, "no column is named");
     for (size_t i = 0; i < count && rc == LK_OK; i++) {
         size_t field = 0;
-        rc = resolve(base->manifest->schema, paths[i], &field, err);
+        rc = lk_columns_find(base->manifest->schema, paths[i], &field, err);
         ids[i] = rc == LK_OK ? base->manifest->schema->fields[field].id : LK_FIELD_NONE;
     }
     c.dropped = ids;
@@ -529,7 +515,7 @@ lk_rc lk_dataset_rename_column(lk_dataset *base, lk_committer *committer, lk_byt
 {
     column_change c = new_change(base, committer, &rename_ops, options);
     size_t        field = 0;
-    lk_rc         rc = resolve(base->manifest->schema, path, &field, err);
+    lk_rc         rc = lk_columns_find(base->manifest->schema, path, &field, err);
     c.renamed = rc == LK_OK ? base->manifest->schema->fields[field].id : LK_FIELD_NONE;
     c.name = name;
     return commit(&c, base, rc, out, err);
