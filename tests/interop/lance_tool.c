@@ -1,15 +1,16 @@
 /*
  * lance_tool.c - the table engine from a command line, for the tests that compare it with pylance.
  *
- *   lance_tool create DIR IN [--file-version 2.N]  a new table with the schema of the Arrow file IN
+ *   lance_tool create DIR IN [--file-version 2.N] [--stable-row-ids]  a new table with the schema of the Arrow file IN
  *   lance_tool append DIR IN [options]  the rows of IN as the next version; prints it
  *       --at N           on top of version N (default: the latest)
  *       --rows-per-file N
  *       --property K=V   into the transaction
  *       --times N        appends IN N times, one version each
- *   lance_tool scan DIR OUT [--version N] [--row-id]; OUT is a file, or a stream where there are dictionaries
+ *   lance_tool scan DIR OUT [--version N] [--row-id] [--with _rowaddr ...]; OUT is a file, or a stream where there are dictionaries
  *       --values         dictionaries as their values
  *       --bytes          blobs as their bytes
+ *   lance_tool find DIR ID,ID... [--version N]  the addresses of rows by their ids; - where there is no such row
  *   lance_tool info DIR [--version N]   version, rows, fragments
  *   lance_tool versions DIR
  *   lance_tool refs DIR                 tags and branches: kind, name, version
@@ -23,6 +24,7 @@
 #include "lance/dataset.h"
 #include "lance/manifest.h"
 #include "lance/refs.h"
+#include "lance/row_ids.h"
 #include "lance/view.h"
 
 #include <inttypes.h>
@@ -211,6 +213,27 @@ static lk_rc property(lk_dataset *dataset, const char *key, lk_err *err)
     return rc;
 }
 
+static lk_rc find(lk_dataset *dataset, const char *list, lk_err *err)
+{
+    lk_rc rc = LK_OK;
+    for (const char *at = list; rc == LK_OK && at != NULL;) {
+        uint64_t id = strtoull(at, NULL, 10), address = 0, back = 0;
+        rc = lk_dataset_find_rows(dataset, &id, 1, &address, err);
+        if (rc == LK_OK && address != LK_ROW_ID_NONE) {
+            rc = lk_dataset_row_ids_at(dataset, &address, 1, &back, err);
+            if (rc == LK_OK && back != id) {
+                rc = lk_fail(err, LK_E_INTERNAL, "the row of id %" PRIu64 " has id %" PRIu64, id, back);
+            }
+            printf("%" PRIu64 "\n", address);
+        } else {
+            puts("-");
+        }
+        at = strchr(at, ',');
+        at = at == NULL ? NULL : at + 1;
+    }
+    return rc;
+}
+
 static lk_rc versions(const lk_lance_env *env, lk_err *err)
 {
     lk_arena  arena = {0};
@@ -245,6 +268,8 @@ static lk_rc with_dataset(const lk_lance_env *env, char **arguments, const tool_
     lk_rc       rc = lk_dataset_open(env, options->version, &dataset, err);
     if (rc == LK_OK && strcmp(command, "scan") == 0) {
         rc = scan(dataset, arguments[3], options, err);
+    } else if (rc == LK_OK && strcmp(command, "find") == 0) {
+        rc = find(dataset, arguments[3], err);
     } else if (rc == LK_OK && strcmp(command, "property") == 0) {
         rc = property(dataset, arguments[3], err);
     } else if (rc == LK_OK) {
@@ -298,7 +323,7 @@ int main(int argc, char **argv)
     lk_err       err = {0};
     lk_store    *store = NULL;
     if (argc < 3) {
-        fprintf(stderr, "usage: lance_tool create|append|scan|info|versions|refs|property DIR ...\n");
+        fprintf(stderr, "usage: lance_tool create|append|scan|find|info|versions|refs|property DIR ...\n");
         return 2;
     }
     bool has_operand =
