@@ -246,7 +246,8 @@ static bool is_left(const lk_id_set *left, int32_t id)
 static bool file_is_needed(const lk_data_file *file, const lk_id_set *left)
 {
     size_t i = 0;
-    while (i < file->field_count && !is_left(left, file->fields[i])) {
+    while (
+        i < file->field_count && file->fields[i] >= LK_FIELD_TOMBSTONE && !is_left(left, file->fields[i])) {
         i++;
     }
     return i < file->field_count;

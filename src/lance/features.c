@@ -21,7 +21,7 @@ static const struct feature {
     {"mixed file versions", true, true},
     {"fragment reuse index with stable row ids", false, false},
     {"tagged fragment reuse index", false, false},
-    {"row lineage columns", false, false},
+    {"row lineage columns", true, true},
     {"fragment tree", false, false},
     {"independent covering fields", false, false},
     {"managed blobs", false, false},
@@ -96,9 +96,6 @@ lk_rc lk_manifest_check_features(lk_manifest *manifest, const lk_pb_features *fe
     if (features->external_row_ids) {
         return lk_refuse_feature("row ids outside of the manifest", "read", err);
     }
-    if (features->lineage_columns) {
-        return lk_refuse_feature("row lineage columns", "read", err);
-    }
     return check_format(manifest, features, err);
 }
 
@@ -110,7 +107,7 @@ lk_rc lk_manifest_check_writable(const lk_manifest *manifest, lk_err *err)
 /* -- of a new version -------------------------------------------------------------------------------------- */
 
 enum {
-    BOTH = LK_FLAG_DELETION_FILES | LK_FLAG_BASE_PATHS,
+    BOTH = LK_FLAG_DELETION_FILES | LK_FLAG_BASE_PATHS | LK_FLAG_LINEAGE_COLUMNS,
     MADE_ANEW = BOTH | LK_FLAG_CONFIG /* what the manifest itself says; others are kept */
 };
 
@@ -120,7 +117,8 @@ lk_flags lk_manifest_flags(const lk_manifest *manifest)
     for (size_t i = 0; i < manifest->fragment_count; i++) {
         const lk_fragment *fragment = &manifest->fragments[i];
         both |= fragment->deletion.kind != LK_DELETION_NONE ? (uint64_t)LK_FLAG_DELETION_FILES : 0;
-        both |= fragment->row_ids.size > 0 ? (uint64_t)LK_FLAG_STABLE_ROW_IDS : 0;
+        both |= fragment->lineage_columns != 0 ? (uint64_t)LK_FLAG_LINEAGE_COLUMNS : 0;
+        both |= lk_fragment_has_row_ids(fragment) ? (uint64_t)LK_FLAG_STABLE_ROW_IDS : 0;
     }
     return (lk_flags){
         .reader = (manifest->reader_flags & ~(uint64_t)MADE_ANEW) | both,
@@ -133,7 +131,7 @@ lk_rc lk_manifest_check_row_ids(const lk_manifest *manifest, lk_err *err)
 {
     bool stable = (manifest->reader_flags & LK_FLAG_STABLE_ROW_IDS) != 0;
     for (size_t i = 0; stable && i < manifest->fragment_count; i++) {
-        if (manifest->fragments[i].row_ids.size == 0) {
+        if (!lk_fragment_has_row_ids(&manifest->fragments[i])) {
             lk_rc rc = lk_fail(err, LK_E_UNSUPPORTED_FORMAT, "fragment %llu without row ids",
                 (unsigned long long)manifest->fragments[i].id);
             lk_detail(err, "this build cannot do so to a table with stable row ids");

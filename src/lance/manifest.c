@@ -378,7 +378,7 @@ static size_t find_field(const lk_data_file *file, int32_t field_id)
 
 bool lk_fragment_find(const lk_fragment *fragment, int32_t field_id, size_t *file, int32_t *column)
 {
-    for (size_t f = 0; field_id >= 0 && f < fragment->file_count; f++) {
+    for (size_t f = 0; f < fragment->file_count; f++) {
         size_t index = find_field(&fragment->files[f], field_id);
         if (index < fragment->files[f].field_count) {
             *file = f;
@@ -387,6 +387,11 @@ bool lk_fragment_find(const lk_fragment *fragment, int32_t field_id, size_t *fil
         }
     }
     return false;
+}
+
+bool lk_fragment_has_row_ids(const lk_fragment *fragment)
+{
+    return fragment->row_ids.size > 0 || (fragment->lineage_columns & LK_LINEAGE_ROW_IDS) != 0;
 }
 
 lk_bytes lk_data_file_key(const lk_data_file *file, lk_arena *arena)

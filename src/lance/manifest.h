@@ -23,8 +23,14 @@ enum {
     LK_FLAG_BASE_PATHS = 1 << 4,
     LK_FLAG_NO_TRANSACTION_FILES = 1 << 5,
     LK_FLAG_MIXED_FILE_VERSIONS = 1 << 8,
+    LK_FLAG_LINEAGE_COLUMNS = 1 << 11,
     LK_FLAG_FIELD_IDS_NOT_REUSED = 1 << 15
 };
+
+/* Field ids below -1 that data files may hold. */
+enum { LK_FIELD_TOMBSTONE = -2, LK_FIELD_ROW_IDS = -3, LK_FIELD_CREATED_AT = -4, LK_FIELD_UPDATED_AT = -5 };
+
+enum { LK_LINEAGE_ROW_IDS = 1 << 0, LK_LINEAGE_CREATED_AT = 1 << 1, LK_LINEAGE_UPDATED_AT = 1 << 2 };
 
 typedef struct lk_base_path {
     uint32_t id;
@@ -59,7 +65,8 @@ typedef struct lk_fragment {
     lk_deletion_file    deletion;
     /* Of tables with stable row ids (lance/row_ids.h): messages; "" is absent. */
     lk_bytes row_ids, created_at_versions, updated_at_versions;
-    lk_bytes raw; /* the DataFragment message as read */
+    unsigned lineage_columns; /* LK_LINEAGE_*: of those three the ones that are hidden columns instead */
+    lk_bytes raw;             /* the DataFragment message as read */
 } lk_fragment;
 
 typedef struct lk_manifest lk_manifest;
@@ -75,7 +82,7 @@ struct lk_manifest {
     uint64_t                reader_flags, writer_flags;
     uint32_t                file_minor; /* data_format.version "2.<file_minor>": what new files must be */
     bool                    has_fragment_id_max;
-    uint32_t                fragment_id_max; /* highest ever given out */
+    uint32_t                fragment_id_max;  /* highest ever given out */
     bool                    has_field_id_max; /* field ids are never reused: LK_FLAG_FIELD_IDS_NOT_REUSED */
     int32_t                 field_id_max;     /* highest ever given out */
     uint64_t                next_row_id;
@@ -116,6 +123,9 @@ LK_MUST_CHECK lk_rc lk_manifest_transaction(lk_store *store, const lk_manifest *
 /* Which file and column hold a field: false when no file of the fragment has it (all null). A struct in a
  * 2.1 file has no column of its own: ask for its leaves. */
 bool lk_fragment_find(const lk_fragment *fragment, int32_t field_id, size_t *file, int32_t *column);
+
+/* Whether it has row ids, wherever they are. */
+bool lk_fragment_has_row_ids(const lk_fragment *fragment);
 
 /* The object key of a data file, relative to its base (or this table), in the arena. */
 lk_bytes lk_data_file_key(const lk_data_file *file, lk_arena *arena);

@@ -168,8 +168,9 @@ static lk_rc decode_fragment(lk_manifest *manifest, const Lk__Pb__DataFragment *
         }
     }
     features->overlays |= pb->n_overlays > 0;
-    features->lineage_columns |= pb->column_row_ids != NULL || pb->column_last_updated_at_versions != NULL ||
-                                 pb->column_created_at_versions != NULL;
+    out->lineage_columns = (pb->column_row_ids != NULL ? LK_LINEAGE_ROW_IDS : 0U) |
+                           (pb->column_created_at_versions != NULL ? LK_LINEAGE_CREATED_AT : 0U) |
+                           (pb->column_last_updated_at_versions != NULL ? LK_LINEAGE_UPDATED_AT : 0U);
     features->external_row_ids |= pb->external_row_ids != NULL || pb->external_created_at_versions != NULL ||
                                   pb->external_last_updated_at_versions != NULL;
     out->id = pb->id;

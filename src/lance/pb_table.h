@@ -23,7 +23,6 @@ typedef struct lk_pb_features {
     bool     fragment_tree;               /* fragments live outside the manifest */
     bool     overlays;                    /* a fragment has overlay files */
     bool     external_row_ids;            /* a fragment keeps row ids or versions in files of their own */
-    bool     lineage_columns;             /* a fragment keeps row lineage in hidden columns */
 } lk_pb_features;
 
 /* Fills out (whose body is set) and *features; all memory in out->arena. LK_E_CORRUPT_FILE. */

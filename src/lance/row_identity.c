@@ -15,7 +15,7 @@
 #include <inttypes.h>
 #include <stdlib.h>
 
-enum { IDS, CREATED_AT, UPDATED_AT, SEQUENCES };
+enum { IDS, CREATED_AT, UPDATED_AT, SEQUENCES }; /* in the order of the hidden fields */
 
 typedef struct sequence {
     lk_arena        arena;
@@ -107,16 +107,34 @@ bool lk_dataset_has_stable_row_ids(const lk_dataset *dataset)
 
 /* -- sequences ------------------------------------------------------------------------------------------- */
 
+/* What the manifest says of it, or the hidden column that it was put into. */
+static lk_rc find_message(
+    lk_dataset *dataset, size_t fragment, int which, lk_arena *arena, lk_bytes *out, lk_err *err)
+{
+    static const unsigned bits[] = {LK_LINEAGE_ROW_IDS, LK_LINEAGE_CREATED_AT, LK_LINEAGE_UPDATED_AT};
+    const lk_fragment    *in = &dataset->manifest->fragments[fragment];
+    if ((in->lineage_columns & bits[which]) != 0) {
+        return lk_row_column_read(dataset, fragment, LK_FIELD_ROW_IDS - which, arena, out, err);
+    }
+    *out = which == IDS          ? in->row_ids
+           : which == CREATED_AT ? in->created_at_versions
+                                 : in->updated_at_versions;
+    return LK_OK;
+}
+
 static lk_rc parse(lk_dataset *dataset, size_t fragment, int which, sequence *out, lk_err *err)
 {
-    const lk_fragment *in = &dataset->manifest->fragments[fragment];
-    if (which == IDS && in->row_ids.size == 0) {
-        return lk_fail(err, LK_E_CORRUPT_FILE, "the fragment has no row ids and the table has");
+    uint64_t rows = dataset->manifest->fragments[fragment].physical_rows;
+    lk_bytes message = {0};
+    lk_rc    rc = find_message(dataset, fragment, which, &out->arena, &message, err);
+    if (rc == LK_OK && which == IDS && message.size == 0) {
+        rc = lk_fail(err, LK_E_CORRUPT_FILE, "the fragment has no row ids and the table has");
     }
-    return which == IDS ? lk_row_ids_parse(in->row_ids, in->physical_rows, &out->arena, &out->ids, err)
-                        : lk_row_versions_parse(
-                              which == CREATED_AT ? in->created_at_versions : in->updated_at_versions,
-                              in->physical_rows, &out->arena, &out->versions, err);
+    if (rc != LK_OK) {
+        return rc;
+    }
+    return which == IDS ? lk_row_ids_parse(message, rows, &out->arena, &out->ids, err)
+                        : lk_row_versions_parse(message, rows, &out->arena, &out->versions, err);
 }
 
 static lk_rc make_sequence(lk_dataset *dataset, size_t fragment, int which, sequence **out, lk_err *err)

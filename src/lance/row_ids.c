@@ -291,20 +291,6 @@ lk_rc lk_row_ids_parse(lk_bytes message, uint64_t rows, lk_arena *arena, lk_row_
     return LK_OK;
 }
 
-lk_rc lk_row_ids_of_array(const uint64_t *ids, uint64_t rows, lk_arena *arena, lk_row_ids *out, lk_err *err)
-{
-    lk_id_segment *segment = lk_arena_take(arena, sizeof *segment);
-    *segment = (lk_id_segment){
-        .kind = LK_ID_ARRAY,
-        .width = 8,
-        .count = rows,
-        .data = (const char *)ids,
-        .size = (size_t)rows * 8,
-    };
-    *out = (lk_row_ids){segment, rows > 0, rows};
-    return check_items(segment, false, err);
-}
-
 /* -- reading --------------------------------------------------------------------------------------------- */
 
 static const lk_id_segment *segment_of(const lk_row_ids *ids, uint64_t offset)

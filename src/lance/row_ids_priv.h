@@ -21,10 +21,6 @@ typedef struct lk_id_segment lk_id_segment;
 /* How many ids a U64Segment message holds. LK_E_CORRUPT_FILE. */
 LK_MUST_CHECK lk_rc lk_id_segment_count(lk_bytes message, uint64_t *count, lk_err *err);
 
-/* A sequence that is one array, which must outlive it. LK_E_CORRUPT_FILE when one of them is no id. */
-LK_MUST_CHECK lk_rc lk_row_ids_of_array(
-    const uint64_t *ids, uint64_t rows, lk_arena *arena, lk_row_ids *out, lk_err *err);
-
 /* Ids in a row from `offset` on, as far as is cheap to see; false at the end. */
 bool lk_row_ids_run(const lk_row_ids *ids, uint64_t offset, uint64_t *start, uint64_t *count);
 

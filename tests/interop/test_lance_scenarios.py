@@ -1,0 +1,250 @@
+"""Tables as pylance leaves them after everything it can do to one: every version read with the same values, row ids,
+addresses, offsets and row versions."""
+import lance
+import numpy as np
+import pyarrow as pa
+import pytest
+from lance import DatasetBasePath
+
+from lance_change_cases import lake
+from lance_row_cases import META, assert_rows_alike, ours, theirs, with_nullable
+from lance_support import ToolError, append, assert_same, read_ipc, tool, write_ipc
+
+VERSIONS = ["2.0", "2.1", "2.2"]
+
+
+def base(count=100, first=0):
+    ids = np.arange(first, first + count)
+    return pa.table({"id": ids, "x": ids * .5,
+                     "s": pa.array([None if i % 7 == 0 else f"val-{i}" for i in ids], pa.utf8())})
+
+
+@pytest.fixture
+def uri(tmp_path):
+    return str(tmp_path / "t.lance")
+
+
+def check_all(uri, scratch):
+    """Every version there is, one after the other."""
+    numbers = [version["version"] for version in lance.dataset(uri).versions()]
+    assert tool("versions", uri).split() == [str(number) for number in numbers]
+    for number in numbers:
+        assert_rows_alike(uri, scratch, number)
+    return len(numbers)
+
+
+@pytest.mark.parametrize("file_version", VERSIONS)
+def test_a_table_is_read_at_every_version_of_its_life(file_version, uri, tmp_path):
+    lance.write_dataset(base(), uri, data_storage_version=file_version, max_rows_per_file=40)
+    lance.write_dataset(base(50, 100), uri, mode="append")
+    lance.dataset(uri).delete("id % 10 = 3")
+    lance.dataset(uri).add_columns({"y": "id * 2"})
+    lance.dataset(uri).add_columns(pa.field("z", pa.float32()))
+    lance.dataset(uri).drop_columns(["x"])
+    lance.dataset(uri).alter_columns({"path": "s", "name": "str"})
+    lance.dataset(uri).alter_columns({"path": "y", "data_type": pa.int32()})
+    lance.dataset(uri).update({"str": "'updated'"}, where="id = 5")
+    lance.dataset(uri).tags.create("release-1", 2)
+    names = lance.dataset(uri).schema.names
+    more = pa.table({"id": [7, 1000], "str": ["merged", "inserted"], "z": pa.array([1.5, 2.5], pa.float32()),
+                     "y": pa.array([1, 2], pa.int32())}).select(names)
+    merge = lance.dataset(uri).merge_insert("id")
+    merge.when_matched_update_all().when_not_matched_insert_all().execute(more)
+    lance.dataset(uri).optimize.compact_files()
+    lance.dataset(uri, version=2).restore()
+    assert check_all(uri, tmp_path) >= 12
+    assert "tag release-1 2" in tool("refs", uri)
+
+
+def test_deletions_are_read_as_arrays_bitmaps_and_fragments_that_are_gone(uri, tmp_path):
+    lance.write_dataset(base(20000), uri, max_rows_per_file=12000)
+    for where in ("id = 7", "id % 2 = 0", "id < 11000", "id < 12000", "true"):
+        lance.dataset(uri).delete(where)
+    assert check_all(uri, tmp_path) == 6
+    assert lance.dataset(uri).count_rows() == 0
+
+
+@pytest.mark.parametrize("file_version", VERSIONS)
+def test_stable_row_ids_are_read_through_deletes_updates_merges_and_compactions(file_version, uri, tmp_path):
+    lance.write_dataset(base(60), uri, enable_stable_row_ids=True, max_rows_per_file=25,
+                        data_storage_version=file_version)
+    lance.dataset(uri).delete("id % 5 = 0")
+    lance.dataset(uri).update({"s": "'u'"}, where="id in (1, 2, 31)")
+    lance.write_dataset(base(10, 500), uri, mode="append")
+    merge = lance.dataset(uri).merge_insert("id")
+    merge.when_matched_update_all().when_not_matched_insert_all().execute(base(20, 490))
+    lance.dataset(uri).add_columns({"y": "id * 2"})
+    lance.dataset(uri).alter_columns({"path": "y", "data_type": pa.int32()})
+    lance.dataset(uri).optimize.compact_files()
+    lance.dataset(uri).update({"s": "'again'"}, where="id % 3 = 1")
+    lance.dataset(uri).optimize.compact_files()
+    lance.dataset(uri, version=4).restore()
+    assert check_all(uri, tmp_path) >= 11
+
+
+def test_stable_row_ids_of_many_kinds_of_sequences_are_read(uri, tmp_path):
+    """Ranges, ranges with holes, bitmaps, arrays: compaction makes each of them out of what was deleted and moved."""
+    rng = np.random.default_rng(1)
+    lance.write_dataset(base(9000), uri, enable_stable_row_ids=True, max_rows_per_file=3000)
+    keep = {1: "id % 97 = 0", 2: "id % 2 = 1 AND id < 4000", 3: "id > 4000 AND id % 16 != 0 AND id < 8000"}
+    for where in keep.values():
+        lance.dataset(uri).delete(where)
+        lance.dataset(uri).optimize.compact_files(target_rows_per_fragment=4000)
+        assert_rows_alike(uri, tmp_path)
+    some = rng.choice(9000, 600, replace=False)
+    merge = lance.dataset(uri).merge_insert("id")
+    shuffled = base(9000).take(pa.array(rng.permutation(some)))
+    merge.when_matched_update_all().when_not_matched_insert_all().execute(shuffled)
+    assert_rows_alike(uri, tmp_path)
+    lance.dataset(uri).optimize.compact_files(target_rows_per_fragment=100000)
+    table = assert_rows_alike(uri, tmp_path)
+    ids, addresses = table["_rowid"].to_pylist(), table["_rowaddr"].to_pylist()
+    at = list(range(0, len(ids), 7))
+    found = tool("find", uri, ",".join(str(ids[i]) for i in at)).split()
+    assert found == [str(addresses[i]) for i in at]
+
+
+def test_row_ids_that_were_spilled_into_hidden_columns_are_read(uri, tmp_path):
+    lance.write_dataset(base(3000), uri, enable_stable_row_ids=True, max_rows_per_file=1000)
+    lance.dataset(uri).update_config({"lance.row_lineage.spill": "true", "lance.row_lineage.inline_max_bytes": "0"})
+    lance.dataset(uri).update({"s": "'u'"}, where="id % 3 = 1")
+    lance.dataset(uri).delete("id % 11 = 4")
+    lance.dataset(uri).optimize.compact_files()
+    append(uri, base(40, 3000), tmp_path)
+    lake("delete", uri, "--where", "id % 13 = 2")
+    lance.dataset(uri).update({"s": "'v'"}, where="id % 17 = 1")
+    assert check_all(uri, tmp_path) >= 8
+
+
+def test_manifests_of_the_first_naming_scheme_are_read_and_extended(uri, tmp_path):
+    lance.write_dataset(base(10), uri, enable_v2_manifest_paths=False)
+    lance.write_dataset(base(5, 10), uri, mode="append")
+    append(uri, base(5, 15), tmp_path)
+    assert_same(ours(uri, tmp_path).select(["id", "x", "s"]), base(20))
+    assert sorted(path.name for path in (tmp_path / "t.lance/_versions").glob("*.manifest")) == [
+        "1.manifest", "2.manifest", "3.manifest"]
+    check_all(uri, tmp_path)
+
+
+def test_configuration_metadata_and_messages_survive_our_commits(uri, tmp_path):
+    schema = pa.schema([pa.field("id", pa.int64(), False, {"k": "field"}), pa.field("s", pa.utf8())],
+                       metadata={"schema_key": "schema_value"})
+    lance.write_dataset(pa.table({"id": [1, 2], "s": ["a", "b"]}, schema=schema), uri, commit_message="hello",
+                        auto_cleanup_options={"interval": 20, "older_than_seconds": 1209600})
+    lance.dataset(uri).update_config({"my.key": "my value"})
+    lance.dataset(uri).update_metadata({"tbl": "meta"})
+    before = lance.dataset(uri)
+    append(uri, pa.table({"id": [3], "s": ["c"]}, schema=schema), tmp_path)
+    lake("delete", uri, "--where", "id = 1")
+    after = lance.dataset(uri)
+    assert after.config() == before.config() and after.config()["my.key"] == "my value"
+    assert after.metadata == before.metadata and after.schema.equals(before.schema, check_metadata=True)
+    check_all(uri, tmp_path)
+
+
+def test_branches_are_read_beside_main(uri, tmp_path):
+    lance.write_dataset(base(10), uri)
+    dataset = lance.write_dataset(base(10, 10), uri, mode="append")
+    branch = dataset.create_branch("exp", 1)
+    lance.write_dataset(base(3, 90), branch, mode="append")
+    nested = dataset.create_branch("feat/x", 2)
+    nested.delete("id < 5")
+    check_all(uri, tmp_path)
+    for name, branch_uri in (("exp", f"{uri}/tree/exp"), ("feat/x", f"{uri}/tree/feat/x")):
+        expected = with_nullable(theirs(lance.dataset(uri).checkout_version((name, None))))
+        assert_same(with_nullable(ours(branch_uri, tmp_path)), expected)
+        out = tmp_path / "branch.arrow"
+        lake("scan", f"{uri}?branch={name}", "-o", out)
+        assert_same(with_nullable(read_ipc(out)), expected.select(["id", "x", "s"]))
+    with pytest.raises(ToolError, match="there is no branch nope"):
+        lake("info", f"{uri}?branch=nope")
+    append(f"{uri}/tree/exp", base(2, 95), tmp_path)
+    expected = lance.dataset(uri).checkout_version(("exp", None)).to_table()
+    assert expected["id"].to_pylist() == list(range(10)) + [90, 91, 92, 95, 96]
+
+
+def test_shallow_clones_are_read_changed_and_leave_their_source_alone(uri, tmp_path):
+    lance.write_dataset(base(10), uri)
+    source = lance.write_dataset(base(10, 10), uri, mode="append", max_rows_per_file=5)
+    source.delete("id in (3, 12)")
+    source = lance.dataset(uri)
+    source.tags.create("t", 3)
+    clone = str(tmp_path / "clone.lance")
+    lance.write_dataset(base(4, 50), source.shallow_clone(clone, "t"), mode="append")
+    check_all(clone, tmp_path)
+    append(clone, base(4, 60), tmp_path)
+    lake("delete", clone, "--where", "id in (4, 12, 51, 61)")
+    lance.dataset(clone).delete("id = 13")
+    check_all(clone, tmp_path)
+    assert set(lance.dataset(clone).to_table()["id"].to_pylist()) == (
+        set(range(20)) | set(range(50, 54)) | set(range(60, 64))) - {3, 12, 4, 51, 61, 13}
+    assert lance.dataset(uri).version == 3 and lance.dataset(uri).count_rows() == 18
+
+
+def test_tables_over_several_bases_are_read_and_changed(uri, tmp_path):
+    bases = [DatasetBasePath(str(tmp_path / "plain"), "plain", is_dataset_root=False),
+             DatasetBasePath(str(tmp_path / "root"), "root", is_dataset_root=True)]
+    lance.write_dataset(base(60), uri, initial_bases=bases, target_bases=["plain", "root"], max_rows_per_file=10)
+    lance.write_dataset(base(10, 60), uri, mode="append", target_bases=["root"])
+    lance.dataset(uri).delete("id % 7 = 1")
+    append(uri, base(10, 70), tmp_path)
+    lake("delete", uri, "--where", "id % 7 = 2")
+    check_all(uri, tmp_path)
+    lance.dataset(uri).optimize.compact_files()
+    check_all(uri, tmp_path)
+
+
+def test_tables_with_indices_keep_them_through_our_commits(uri, tmp_path):
+    count = np.arange(3000)
+    rows = pa.table({"a": count % 500, "b": [["x", "y", None][i % 3] for i in count], "z": count,
+                     "f": pa.array([None if i % 50 == 0 else float(i) for i in count])})
+    dataset = lance.write_dataset(rows, uri, max_rows_per_file=1000)
+    for column, kind in (("a", "BTREE"), ("b", "BITMAP"), ("z", "ZONEMAP"), ("f", "BTREE")):
+        dataset.create_scalar_index(column, kind)
+    more = pa.table({"a": np.arange(10), "b": ["x"] * 10, "z": np.arange(3000, 3010), "f": pa.array([1.] * 10)})
+    lance.write_dataset(more, uri, mode="append")
+    append(uri, more, tmp_path)
+    check_all(uri, tmp_path)
+    assert lance.dataset(uri).count_rows("a = 3") == 6 + 2 and lance.dataset(uri).count_rows("f = 1.0") == 21
+
+
+def test_a_table_that_never_reuses_field_ids_gets_new_ones_from_us(uri, tmp_path):
+    lance.write_dataset(base(10), uri)
+    lance.dataset(uri).drop_columns(["s"])
+    lake("columns", "add", uri, "--column", "t:utf8")
+    lake("columns", "drop", uri, "--column", "t")
+    lake("columns", "add", uri, "--column", "u:int32")
+    check_all(uri, tmp_path)
+    assert lance.dataset(uri).to_table()["u"].null_count == 10
+
+
+@pytest.mark.parametrize("made_by", ["ours", "theirs"])
+def test_stable_row_ids_survive_columns_and_restores_by_us(made_by, uri, tmp_path):
+    if made_by == "ours":
+        tool("create", uri, write_ipc(tmp_path / "s.arrow", base(0)), "--stable-row-ids")
+    else:
+        lance.write_dataset(base(0), uri, enable_stable_row_ids=True, data_storage_version="2.1")
+    append(uri, base(30), tmp_path, "--rows-per-file", 12)
+    ids = dict(zip(*(ours(uri, tmp_path)[name].to_pylist() for name in ("id", "_rowid"))))
+    assert sorted(ids.values()) == list(range(30))
+    lake("columns", "drop", uri, "--column", "x")
+    lake("columns", "rename", uri, "--column", "s", "--to", "text")
+    lake("delete", uri, "--where", "id = 3")
+    lance.dataset(uri).update({"text": "'u'"}, where="id = 4")
+    lake("restore", uri, "--version", 2)
+    append(uri, base(5, 30), tmp_path)
+    lance.write_dataset(base(5, 35), uri, mode="append")
+    check_all(uri, tmp_path)
+    now = dict(zip(*(ours(uri, tmp_path)[name].to_pylist() for name in ("id", "_rowid"))))
+    assert {key: now[key] for key in ids} == ids and len(set(now.values())) == 40 and min(set(now) - set(ids)) == 30
+    assert lance.dataset(uri).has_stable_row_ids
+
+
+def test_meta_columns_come_alone_in_our_order_and_by_the_command_line(uri, tmp_path):
+    lance.write_dataset(base(50), uri, enable_stable_row_ids=True, max_rows_per_file=20)
+    lance.dataset(uri).delete("id % 4 = 1")
+    lance.dataset(uri).update({"s": "'u'"}, where="id = 20")
+    out = tmp_path / "cli.arrow"
+    lake("scan", uri, "--columns", "id", "--with-row-id", "--with-row-address", "--with-row-offset",
+         "--with-row-versions", "-o", out)
+    assert_same(with_nullable(read_ipc(out)), with_nullable(theirs(lance.dataset(uri)).select(["id"] + META)))
