@@ -115,6 +115,9 @@ static int put_tag(lk_cli *cli, int row, int argc, char **argv)
         return code;
     }
     lk_rc rc = lk_cli_lance_open(&lance, uri, version, &err);
+    if (rc == LK_OK && lance.branch != NULL) {
+        rc = lk_cli_usage(&err, "tags are kept by the table itself: leave ?branch= out");
+    }
     if (rc == LK_OK) {
         rc = (row == TAG_CREATE ? lk_tag_create : lk_tag_move)(
             lance.env.store, lance.env.clock, lk_bytes_of(name), lk_dataset_version(lance.dataset), &err);

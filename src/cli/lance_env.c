@@ -62,6 +62,18 @@ static lk_rc open_uri(const lk_config *config, lk_bytes uri, lk_store **out, lk_
     return lk_local_store_open(out, uri, true, err);
 }
 
+/* A branch is a dataset of its own below its table. */
+static lk_bytes with_branch(lk_cli_lance *out, lk_bytes path, lk_arena *arena)
+{
+    static const char word[] = "?branch=";
+    const char       *at = strstr(path.data, word);
+    if (at == NULL) {
+        return path;
+    }
+    out->branch = at + sizeof word - 1;
+    return lk_arena_format(arena, "%.*s/tree/%s", (int)(at - path.data), path.data, out->branch);
+}
+
 /* A shallow clone's rows lie in another table. */
 static lk_rc open_base(void *context, lk_bytes path, lk_store **out, lk_err *err)
 {
@@ -87,7 +99,9 @@ lk_rc lk_cli_lance_open_store(lk_cli_lance *out, const char *uri, lk_err *err)
     out->env.buffers = lk_buffer_pool_new(&out->budget);
     out->env.open_base = open_base;
     out->env.open_base_context = out;
-    lk_rc rc = open_uri(out->config, lk_bytes_of(uri), &out->env.store, err);
+    lk_arena arena = {0};
+    lk_rc    rc = open_uri(out->config, with_branch(out, lk_bytes_of(uri), &arena), &out->env.store, err);
+    lk_arena_close(&arena);
     if (rc == LK_OK) {
         rc = lk_pool_open(&out->env.pool, "scan", thread_count(lk_bytes_of(uri)), QUEUE_MAX, err);
     }
@@ -99,7 +113,9 @@ lk_rc lk_cli_lance_open(lk_cli_lance *out, const char *uri, uint64_t version, lk
     lk_rc rc = lk_cli_lance_open_store(out, uri, err);
     if (rc == LK_OK) {
         rc = lk_dataset_open(&out->env, version, &out->dataset, err);
-        if (rc == LK_E_NOT_FOUND) {
+        if (rc == LK_E_NOT_FOUND && version == 0 && out->branch != NULL) {
+            lk_detail(err, "there is no branch %.100s", out->branch);
+        } else if (rc == LK_E_NOT_FOUND) {
             lk_detail(err,
                 version == 0 ? "%.100s holds no Lance dataset"
                              : "%.100s has no such version; see lake lance versions",

@@ -13,10 +13,11 @@ typedef struct lk_cli_lance {
     lk_lance_env     env;
     lk_budget        budget;
     lk_dataset      *dataset; /* NULL until opened */
+    const char      *branch;  /* of the URI; NULL: main */
 } lk_cli_lance;
 
-/* A local path, file:// or s3://BUCKET/PREFIX; LK_E_USAGE for what is not supported. The struct must stay where it is. Close it
- * also after a failure. */
+/* A local path, file:// or s3://BUCKET/PREFIX, with "?branch=NAME" for a branch's own versions; LK_E_USAGE for what is
+ * not supported. The struct must stay where it is. Close it also after a failure. */
 LK_MUST_CHECK lk_rc lk_cli_lance_open_store(lk_cli_lance *out, const char *uri, lk_err *err);
 /* And the dataset; version 0: the newest. */
 LK_MUST_CHECK lk_rc lk_cli_lance_open(lk_cli_lance *out, const char *uri, uint64_t version, lk_err *err);

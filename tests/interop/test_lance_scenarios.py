@@ -110,8 +110,14 @@ def test_row_ids_that_were_spilled_into_hidden_columns_are_read(uri, tmp_path):
     lance.dataset(uri).update({"s": "'u'"}, where="id % 3 = 1")
     lance.dataset(uri).delete("id % 11 = 4")
     lance.dataset(uri).optimize.compact_files()
+    fragments = lance.dataset(uri).get_fragments()
+    fields = {field for one in fragments for file in one.metadata.files for field in file.fields}
+    assert {-3, -4, -5} <= fields
     append(uri, base(40, 3000), tmp_path)
     lake("delete", uri, "--where", "id % 13 = 2")
+    lake("columns", "drop", uri, "--column", "x")
+    assert_rows_alike(uri, tmp_path)
+    lake("columns", "add", uri, "--column", "w:int8")
     lance.dataset(uri).update({"s": "'v'"}, where="id % 17 = 1")
     assert check_all(uri, tmp_path) >= 8
 
