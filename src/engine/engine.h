@@ -25,7 +25,7 @@
 #include "arrow/predicate.h"
 #include "base/thread.h"
 #include "kv/kv.h"
-#include "lance/dataset.h"
+#include "lance/take.h"
 
 typedef struct lk_engine         lk_engine;
 typedef struct lk_table_snapshot lk_table_snapshot; /* one pinned version; refcounted, immutable */
@@ -87,13 +87,16 @@ struct lk_engine {
     lk_bytes                    kind; /* "lance" */
 };
 
-/* A snapshot outlives its scans. Lance's reads its dataset; the mem engine gives its own body. */
+/* A snapshot outlives its scans. Lance's reads its dataset; the mem engine gives its own body, without take. */
 struct lk_table_snapshot_ops {
     const struct ArrowSchema *(*schema)(const lk_table_snapshot *snapshot);
     uint64_t (*row_count)(const lk_table_snapshot *snapshot);
     lk_rc (*scan)(lk_table_snapshot *snapshot, const lk_scan_options *options, lk_batches **out, lk_err *err);
     lk_rc (*morsels)(
         lk_table_snapshot *snapshot, const lk_scan_options *options, lk_morsel_scan **out, lk_err *err);
+    /* Rows by address (lance/take.h). NULL: its rows have no addresses, and scans know no meta columns. */
+    lk_rc (*take)(lk_table_snapshot *snapshot, const lk_take_rows *rows, const lk_scan_options *options,
+        lk_batches **out, lk_err *err);
     size_t (*bytes)(const lk_table_snapshot *snapshot);
     void (*free)(lk_table_snapshot *snapshot);
 };

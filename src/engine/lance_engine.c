@@ -413,6 +413,12 @@ static lk_rc snapshot_morsels(
     return lk_dataset_morsel_scan(((lance_snapshot *)base)->dataset, options, out, err);
 }
 
+static lk_rc snapshot_take(lk_table_snapshot *base, const lk_take_rows *rows, const lk_scan_options *options,
+    lk_batches **out, lk_err *err)
+{
+    return lk_dataset_take(((lance_snapshot *)base)->dataset, rows, options, out, err);
+}
+
 static size_t snapshot_bytes(const lk_table_snapshot *base)
 {
     return sizeof(lance_snapshot) + lk_dataset_bytes(((const lance_snapshot *)base)->dataset);
@@ -430,6 +436,7 @@ static const struct lk_table_snapshot_ops snapshot_ops = {.schema = snapshot_sch
     .row_count = snapshot_rows,
     .scan = snapshot_scan,
     .morsels = snapshot_morsels,
+    .take = snapshot_take,
     .bytes = snapshot_bytes,
     .free = snapshot_free};
 

@@ -9,6 +9,7 @@
 #include "sql/carrier_priv.h"
 #include "sql/listing_priv.h"
 #include "sql/origin_priv.h"
+#include "sql/rows_priv.h"
 
 #include <stdlib.h>
 #include <strings.h>
@@ -26,12 +27,40 @@ typedef struct result {
 
 /* -- sources --------------------------------------------------------------------------------------- */
 
+/* The snapshot's columns and behind them the row columns. */
+static lk_rc add_row_columns(lk_run_source *source, lk_err *err)
+{
+    const struct ArrowSchema *own = source->snapshot->ops->schema(source->snapshot);
+    size_t                    count = (size_t)own->n_children, more = lk_row_column_count();
+    lk_arena                  arena = {0};
+    lk_rc                     rc = LK_OK;
+    lk_schema_start(&source->with_rows, count + more);
+    for (size_t i = 0; rc == LK_OK && i < count; i++) {
+        rc = lk_schema_copy(own->children[i], source->with_rows.children[i], err);
+    }
+    for (size_t i = 0; rc == LK_OK && i < more; i++) {
+        const char *name = lk_row_column_name(i);
+        if (lk_schema_find(own, lk_bytes_of(name)) >= 0) {
+            rc = lk_fail(err, LK_E_PLANNING, "a column %s", name);
+            (void)lk_detail(err, "the table has a column %s of its own", name);
+        } else {
+            rc = lk_column_parse(
+                lk_arena_format(&arena, "%s:uint64", name), source->with_rows.children[count + i], err);
+        }
+    }
+    lk_arena_close(&arena);
+    return rc;
+}
+
 static lk_rc open_source(
     const lk_sql_request *request, const lk_sql_source *source, lk_run_source *out, lk_err *err)
 {
     lk_rc rc = LK_OK;
     if (source->listing == LK_LISTING_NONE) {
         out->snapshot = lk_table_snapshot_ref(request->snapshots[source->table]);
+        if (request->statement->row_columns && out->snapshot->ops->take != NULL) {
+            rc = add_row_columns(out, err);
+        }
     } else {
         struct ArrowArray rows = {0};
         rc = lk_listing_make(source, &request->directory, &out->listing_schema, &rows, err);
@@ -61,6 +90,7 @@ static void close_sources(result *self)
         lk_table_snapshot_unref(source->snapshot);
         lk_shared_array_unref(source->listing);
         lk_schema_release(&source->listing_schema);
+        lk_schema_release(&source->with_rows);
         lk_schema_release(&source->carrier);
     }
     free(self->run.sources);

@@ -17,6 +17,7 @@
 typedef struct lk_run_source {
     lk_table_snapshot *snapshot; /* owned reference; NULL for a listing */
     struct ArrowSchema listing_schema;
+    struct ArrowSchema with_rows; /* the snapshot's, and the row columns (rows_priv.h); released: without */
     lk_shared_array   *listing;
     struct ArrowSchema carrier; /* lk_carrier_schema of the schema */
 } lk_run_source;

@@ -27,6 +27,7 @@ typedef struct global {
     bound             *bound;
     lk_morsel_scan    *scan;    /* NULL for a listing */
     size_t            *columns; /* what DuckDB asked for, in its order */
+    size_t            *places;  /* and where in a batch each lies */
     size_t             column_count;
     struct ArrowSchema carrier; /* of those columns */
     atomic_bool        listing_taken;
@@ -72,6 +73,9 @@ static bool check(bound *b, DUCKDB_V2_ERROR code, duckdb_v2_error_info_handle *i
 
 const struct ArrowSchema *lk_run_source_schema(const lk_run_source *source)
 {
+    if (source->with_rows.release != NULL) {
+        return &source->with_rows;
+    }
     return source->snapshot == NULL ? &source->listing_schema
                                     : source->snapshot->ops->schema(source->snapshot);
 }
@@ -194,8 +198,8 @@ static void on_pushdown(duckdb_v2_table_function_filter_pushdown_info_handle inf
     if (duckdb_v2_table_function_filter_pushdown_get_bind_data(info, &data, NULL) == DUCKDB_V2_ERROR_NONE) {
         bound *b = data;
         if (b->source->snapshot != NULL) {
-            bool taken = lk_scan_filters_offer(
-                &b->filters, lk_run_source_schema(b->source), b->run->keeps_filters, info);
+            const struct ArrowSchema *schema = b->source->snapshot->ops->schema(b->source->snapshot);
+            bool              taken = lk_scan_filters_offer(&b->filters, schema, b->run->keeps_filters, info);
             lk_run_reference *reference = &b->run->references[b->reference];
             reference->filtered = reference->filtered || taken;
         }
@@ -212,6 +216,7 @@ static void global_free(void *data)
     }
     lk_schema_release(&g->carrier);
     free(g->columns);
+    free(g->places);
     free(g);
 }
 
@@ -257,19 +262,48 @@ static lk_rc project_carrier(global *g, lk_err *err)
     return rc;
 }
 
+/* The table's own columns as they were asked for, behind them the row columns in their order. */
+static void place_columns(global *g, size_t own, size_t *columns, lk_scan_options *options)
+{
+    static const unsigned metas[] = {LK_META_ROW_ID, LK_META_ROW_ADDRESS};
+    for (size_t i = 0; i < g->column_count; i++) {
+        if (g->columns[i] < own) {
+            g->places[i] = options->column_count;
+            columns[options->column_count++] = g->columns[i];
+        } else {
+            options->meta |= metas[g->columns[i] - own];
+        }
+    }
+    size_t first = SIZE_MAX;
+    for (size_t i = 0; i < g->column_count; i++) {
+        first = g->columns[i] >= own && g->columns[i] < first ? g->columns[i] : first;
+    }
+    for (size_t i = 0; i < g->column_count; i++) {
+        if (g->columns[i] >= own) {
+            g->places[i] = options->column_count + (g->columns[i] - first);
+        }
+    }
+}
+
 static lk_rc open_scan(global *g, lk_err *err)
 {
-    bound *b = g->bound;
-    if (b->source->snapshot == NULL) {
+    bound             *b = g->bound;
+    lk_table_snapshot *snapshot = b->source->snapshot;
+    if (snapshot == NULL) {
         return LK_OK;
     }
-    lk_scan_options options = {.columns = g->columns,
-        .column_count = g->column_count,
+    size_t *columns = calloc(g->column_count + 1, sizeof *columns);
+    g->places = calloc(g->column_count + 1, sizeof *g->places);
+    LK_ASSERT(columns != NULL && g->places != NULL);
+    lk_scan_options options = {.columns = columns,
         .no_columns = g->column_count == 0,
         .predicate = lk_scan_filters_all(&b->filters),
         .limit = UINT64_MAX,
         .cancel = b->run->cancel};
-    return b->source->snapshot->ops->morsels(b->source->snapshot, &options, &g->scan, err);
+    place_columns(g, (size_t)snapshot->ops->schema(snapshot)->n_children, columns, &options);
+    lk_rc rc = snapshot->ops->morsels(snapshot, &options, &g->scan, err);
+    free(columns);
+    return rc;
 }
 
 static void on_global(duckdb_v2_table_function_init_global_info_handle info, duckdb_v2_context_handle context,
@@ -354,6 +388,26 @@ static lk_rc listing_batch(global *g, struct ArrowArray *out, lk_err *err)
     return LK_OK;
 }
 
+/* Puts a batch's columns in DuckDB's order. */
+static void reorder(const global *g, struct ArrowArray *batch)
+{
+    struct ArrowArray kept[8], *moved = g->column_count <= 8 ? kept : calloc(g->column_count, sizeof *moved);
+    bool              ordered = true;
+    LK_ASSERT(moved != NULL);
+    for (size_t i = 0; i < g->column_count; i++) {
+        ordered = ordered && g->places[i] == i;
+    }
+    for (size_t i = 0; !ordered && i < g->column_count; i++) {
+        lk_array_move(batch->children[g->places[i]], &moved[i]);
+    }
+    for (size_t i = 0; !ordered && i < g->column_count; i++) {
+        lk_array_move(&moved[i], batch->children[i]);
+    }
+    if (moved != kept) {
+        free(moved);
+    }
+}
+
 /* The next batch that has rows, its columns in their carriers; released when there is none. */
 static lk_rc next_batch(global *g, local *l, struct ArrowArray *out, lk_err *err)
 {
@@ -369,6 +423,9 @@ static lk_rc next_batch(global *g, local *l, struct ArrowArray *out, lk_err *err
         if (rc == LK_OK && out->release != NULL && out->length == 0) {
             lk_array_release(out);
         }
+    }
+    if (rc == LK_OK && out->release != NULL) {
+        reorder(g, out);
     }
     for (size_t i = 0; rc == LK_OK && out->release != NULL && i < g->column_count; i++) {
         rc =

@@ -317,20 +317,28 @@ static bool read_items(lk_arena *arena, const json_t *list, const char *alias, l
     return count > 0;
 }
 
-const lk_shape *lk_shape_of(lk_arena *arena, const json_t *node)
+/* One table, and what is shown of it. */
+bool lk_shape_columns(lk_arena *arena, const json_t *node, lk_shape *shape)
 {
     static const char *const others[] = {
         "group_expressions", "group_sets", "having", "sample", "qualify", NULL};
-    const json_t *from = json_object_get(node, "from_table"), *where = json_object_get(node, "where_clause");
+    const json_t *from = json_object_get(node, "from_table");
     const char   *alias = lk_tree_text(from, "alias"), *handling = lk_tree_text(node, "aggregate_handling");
+    return is(node, "type", "SELECT_NODE") && all_absent(node, others) &&
+           absent(json_object_get(node, "cte_map"), "map") &&
+           (*handling == '\0' || strcmp(handling, "STANDARD_HANDLING") == 0) &&
+           is(from, "type", "BASE_TABLE") && absent(from, "sample") && absent(from, "column_name_alias") &&
+           lk_source_index(lk_tree_text(from, "table_name"), &shape->source) &&
+           read_items(arena, json_object_get(node, "select_list"), alias, shape);
+}
+
+const lk_shape *lk_shape_of(lk_arena *arena, const json_t *node)
+{
+    const json_t *where = json_object_get(node, "where_clause");
+    const char   *alias = lk_tree_text(json_object_get(node, "from_table"), "alias");
     lk_shape     *shape = lk_arena_take(arena, sizeof *shape);
-    if (!is(node, "type", "SELECT_NODE") || !all_absent(node, others) ||
-        !absent(json_object_get(node, "cte_map"), "map") ||
-        (*handling != '\0' && strcmp(handling, "STANDARD_HANDLING") != 0) ||
-        !is(from, "type", "BASE_TABLE") || !absent(from, "sample") || !absent(from, "column_name_alias") ||
-        !lk_source_index(lk_tree_text(from, "table_name"), &shape->source) ||
-        !read_limit(json_object_get(node, "modifiers"), &shape->limit) ||
-        !read_items(arena, json_object_get(node, "select_list"), alias, shape)) {
+    if (!lk_shape_columns(arena, node, shape) ||
+        !read_limit(json_object_get(node, "modifiers"), &shape->limit)) {
         return NULL;
     }
     if (where != NULL && !json_is_null(where)) {

@@ -202,16 +202,81 @@ static lk_rc open_engine(lk_sql *sql, const lk_sql_request *request, lk_batches 
     return rc;
 }
 
+/* -- the first rows by an order ------------------------------------------------------------------------ */
+
+/* Tries to have the engine find the winners by their keys, and to read the columns of those alone. */
+static lk_rc plan_top(const lk_sql_request *request, lk_straight *plan, bool *fits, lk_err *err)
+{
+    const lk_sql_statement *statement = request->statement;
+    const lk_shape         *top = request->engine_only ? NULL : statement->top;
+    *fits = false;
+    if (top == NULL || statement->sources[top->source].listing != LK_LISTING_NONE) {
+        return LK_OK;
+    }
+    const lk_table_snapshot *snapshot = request->snapshots[statement->sources[top->source].table];
+    if (snapshot->ops->take == NULL) {
+        return LK_OK;
+    }
+    lk_rc rc = lk_straight_plan(top, snapshot->ops->schema(snapshot), plan, fits, err);
+    plan->taken = *fits;
+    return rc;
+}
+
+/* The addresses that the narrow statement gives, in its order. */
+static lk_rc find_winners(lk_sql *sql, const lk_sql_request *request, lk_buf *out, lk_err *err)
+{
+    lk_batches    *found = NULL;
+    lk_sql_request narrow = *request;
+    narrow.statement = request->statement->narrow;
+    lk_rc rc = open_engine(sql, &narrow, &found, err);
+    while (rc == LK_OK) {
+        struct ArrowArray batch = {0};
+        rc = lk_batches_next(found, &batch, err);
+        if (rc != LK_OK || batch.release == NULL) {
+            break;
+        }
+        const struct ArrowArray *ids = batch.children[0];
+        const uint64_t          *words = (const uint64_t *)ids->buffers[1] + ids->offset + batch.offset;
+        lk_buf_append(out, words, (size_t)batch.length * sizeof *words);
+        lk_array_release(&batch);
+    }
+    lk_batches_close(found);
+    return rc;
+}
+
+/* A plan without the engine, or with it for the keys only; *fits: there is one, of this source. */
+static lk_rc plan_short(
+    const lk_sql_request *request, lk_straight *plan, size_t *source, bool *fits, lk_err *err)
+{
+    lk_rc rc = plan_straight(request, plan, fits, err);
+    if (rc == LK_OK && *fits) {
+        *source = request->statement->shape->source;
+    } else if (rc == LK_OK) {
+        rc = plan_top(request, plan, fits, err);
+        *source = *fits ? request->statement->top->source : 0;
+    }
+    return rc;
+}
+
 lk_rc lk_sql_schema(lk_sql *sql, const lk_sql_request *request, struct ArrowSchema *out, lk_err *err)
 {
     lk_straight plan = {0};
     lk_batches *result = NULL;
+    size_t      source = 0;
     bool        fits = false;
-    lk_rc       rc = plan_straight(request, &plan, &fits, err);
+    lk_rc       rc = plan_short(request, &plan, &source, &fits, err);
+    if (rc == LK_OK && fits && plan.taken) { /* the keys must be columns, too */
+        lk_sql_request narrow = *request;
+        narrow.statement = request->statement->narrow;
+        rc = open_engine(sql, &narrow, &result, err);
+        lk_batches_close(result);
+    }
     if (rc == LK_OK && fits) {
         lk_schema_move(&plan.schema, out);
+    }
+    if (fits) {
         lk_straight_close(&plan);
-        return LK_OK;
+        return rc;
     }
     if (rc == LK_OK) {
         rc = open_engine(sql, request, &result, err);
@@ -226,14 +291,21 @@ lk_rc lk_sql_schema(lk_sql *sql, const lk_sql_request *request, struct ArrowSche
 lk_rc lk_sql_run(lk_sql *sql, const lk_sql_request *request, lk_batches **out, lk_err *err)
 {
     lk_straight plan = {0};
+    size_t      source = 0;
     bool        fits = false;
-    lk_rc       rc = plan_straight(request, &plan, &fits, err);
-    if (rc == LK_OK && fits) {
-        const lk_sql_statement *statement = request->statement;
-        size_t                  table = statement->sources[statement->shape->source].table;
-        return lk_straight_run(&plan, request->snapshots[table], request->cancel, out, err);
+    lk_rc       rc = plan_short(request, &plan, &source, &fits, err);
+    if (rc != LK_OK || !fits) {
+        return rc == LK_OK ? open_engine(sql, request, out, err) : rc;
     }
-    return rc == LK_OK ? open_engine(sql, request, out, err) : rc;
+    if (plan.taken) {
+        rc = find_winners(sql, request, &plan.addresses, err);
+    }
+    if (rc != LK_OK) {
+        lk_straight_close(&plan);
+        return rc;
+    }
+    const lk_sql_source *from = &request->statement->sources[source];
+    return lk_straight_run(&plan, request->snapshots[from->table], request->cancel, out, err);
 }
 
 bool lk_sql_result_is_straight(const lk_batches *result)

@@ -2,6 +2,7 @@
 #include "base/limits.h"
 #include "sql/duck_priv.h"
 #include "sql/parse_priv.h"
+#include "sql/rows_priv.h"
 #include "sql/simple_priv.h"
 
 #include <stdlib.h>
@@ -97,7 +98,8 @@ static lk_sql_statement *new_statement(lk_bytes text)
 
 static void count_bytes(lk_sql_statement *statement)
 {
-    statement->bytes = sizeof *statement + statement->arena.used_bytes + statement->tree.size;
+    statement->bytes = sizeof *statement + statement->arena.used_bytes + statement->tree.size +
+                       (statement->narrow == NULL ? 0 : statement->narrow->bytes);
 }
 
 lk_sql_statement *lk_statement_simple(lk_bytes text)
@@ -131,6 +133,30 @@ lk_rc lk_statement_parsed(lk_duck *duck, lk_sql_statement *statement, lk_sql_sta
     return LK_OK;
 }
 
+/* The statement that only asks which rows are the first ones; beside its owner, whose sources it shares. */
+static lk_rc find_top(lk_sql_statement *statement, const json_t *tree, lk_err *err)
+{
+    lk_shape *shape = lk_arena_take(&statement->arena, sizeof *shape);
+    json_t   *narrow = NULL;
+    if (statement->parameter_count > 0 || !lk_rows_top(&statement->arena, tree, shape, &narrow) ||
+        shape->count) {
+        json_decref(narrow);
+        return LK_OK;
+    }
+    lk_sql_statement *made = new_statement((lk_bytes){"", 0});
+    made->tables = statement->tables;
+    made->table_count = statement->table_count;
+    made->sources = statement->sources;
+    made->source_count = statement->source_count;
+    made->row_columns = true;
+    statement->top = shape;
+    statement->narrow = made;
+    lk_rc rc = keep_tree(made, narrow, err);
+    json_decref(narrow);
+    count_bytes(made);
+    return rc;
+}
+
 lk_rc lk_statement_parse(lk_duck *duck, lk_bytes text, lk_sql_statement **out, lk_err *err)
 {
     lk_sql_statement *statement = new_statement(text);
@@ -147,12 +173,14 @@ lk_rc lk_statement_parse(lk_duck *duck, lk_bytes text, lk_sql_statement **out, l
         rc = lk_gate_check(statement, tree, err);
     }
     if (rc == LK_OK) {
+        json_t *node = json_object_get(json_array_get(json_object_get(tree, "statements"), 0), "node");
+        lk_rows_mark(statement, node);
         rc = keep_tree(statement, tree, err);
-    }
-    if (rc == LK_OK && statement->explain == LK_EXPLAIN_NONE) {
-        const json_t *node = json_object_get(json_array_get(json_object_get(tree, "statements"), 0), "node");
-        statement->shape = lk_shape_of(&statement->arena, node);
-        statement->origin = lk_origin_of(&statement->arena, node);
+        if (rc == LK_OK && statement->explain == LK_EXPLAIN_NONE) {
+            statement->shape = lk_shape_of(&statement->arena, node);
+            statement->origin = lk_origin_of(&statement->arena, node);
+            rc = find_top(statement, tree, err);
+        }
     }
     json_decref(tree);
     lk_arena_close(&scratch);
@@ -209,6 +237,7 @@ void lk_sql_statement_unref(lk_sql_statement *statement)
         atomic_thread_fence(memory_order_acquire);
         free(atomic_load_explicit(&statement->engine_sql, memory_order_relaxed));
         lk_sql_statement_unref(atomic_load_explicit(&statement->parsed, memory_order_relaxed));
+        lk_sql_statement_unref(statement->narrow);
         lk_arena_close(&statement->arena);
         free(statement);
     }

@@ -113,10 +113,13 @@ struct lk_sql_statement {
     size_t                      source_count;
     size_t                      parameter_count;
     bool                        lists;
-    const lk_shape             *shape;      /* NULL: not straight */
-    const lk_origin_select     *origin;     /* NULL: nothing known */
-    lk_bytes                    tree;       /* JSON for lk_duck_deserialize; empty: read by lk_simple_parse */
-    _Atomic(lk_sql_statement *) parsed;     /* the same text with its tree, once it was needed; owned */
+    bool                        row_columns; /* its tables show _rowid and _rowaddr */
+    const lk_shape             *shape;       /* NULL: not straight */
+    const lk_shape             *top;    /* what is shown of the first rows by an order; NULL: no such text */
+    lk_sql_statement           *narrow; /* with top: asks for those rows' addresses; owned */
+    const lk_origin_select     *origin; /* NULL: nothing known */
+    lk_bytes                    tree;   /* JSON for lk_duck_deserialize; empty: read by lk_simple_parse */
+    _Atomic(lk_sql_statement *) parsed; /* the same text with its tree, once it was needed; owned */
     _Atomic(char *)             engine_sql; /* NUL-terminated; NULL until first needed */
     size_t                      bytes;      /* what the cache counts */
 };
@@ -125,7 +128,9 @@ struct lk_sql_statement {
 LK_MUST_CHECK lk_rc lk_gate_check(lk_sql_statement *statement, json_t *tree, lk_err *err);
 
 /* The straight shape of a checked tree, or NULL; the origins of its output columns, or NULL. */
-const lk_shape         *lk_shape_of(lk_arena *arena, const json_t *node);
+const lk_shape *lk_shape_of(lk_arena *arena, const json_t *node);
+/* The part of it that is about one table and its columns; fills source and items, or count. */
+bool                    lk_shape_columns(lk_arena *arena, const json_t *node, lk_shape *shape);
 const lk_origin_select *lk_origin_of(lk_arena *arena, const json_t *node);
 
 /* Reads "lake:N"; false when the name is another. */

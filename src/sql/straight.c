@@ -180,6 +180,7 @@ lk_rc lk_straight_plan(
 void lk_straight_close(lk_straight *straight)
 {
     lk_schema_release(&straight->schema);
+    lk_buf_deinit(&straight->addresses);
     lk_arena_close(&straight->arena);
 }
 
@@ -284,14 +285,21 @@ lk_rc lk_straight_run(
     self->cancel = cancel;
     self->done = self->plan.limit == 0;
 
-    lk_scan_options options = {.columns = self->plan.columns,
-        .column_count = self->plan.column_count,
-        .no_columns = self->plan.count,
-        .predicate = self->plan.predicate,
-        .limit = self->plan.count ? UINT64_MAX : self->plan.limit,
-        .cancel = cancel};
-    bool            reads = !self->done && (!self->plan.count || self->plan.predicate != NULL);
-    lk_rc           rc = reads ? snapshot->ops->scan(snapshot, &options, &self->rows, err) : LK_OK;
+    lk_scan_options    options = {.columns = self->plan.columns,
+           .column_count = self->plan.column_count,
+           .no_columns = self->plan.count,
+           .predicate = self->plan.predicate,
+           .limit = self->plan.count ? UINT64_MAX : self->plan.limit,
+           .cancel = cancel};
+    const lk_take_rows winners = {LK_TAKE_ADDRESS, (const uint64_t *)(const void *)self->plan.addresses.data,
+        self->plan.addresses.size / sizeof(uint64_t)};
+    bool               reads = !self->done && (!self->plan.count || self->plan.predicate != NULL);
+    lk_rc              rc = LK_OK;
+    if (reads && self->plan.taken) {
+        rc = snapshot->ops->take(snapshot, &winners, &options, &self->rows, err);
+    } else if (reads) {
+        rc = snapshot->ops->scan(snapshot, &options, &self->rows, err);
+    }
     if (rc != LK_OK) {
         close_result(&self->base);
         return rc;

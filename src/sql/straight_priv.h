@@ -12,6 +12,8 @@ typedef struct lk_straight {
     const lk_predicate *predicate;
     bool                count;
     uint64_t            limit;
+    lk_buf              addresses; /* u64 each, in order, when `taken`: just these rows */
+    bool                taken;
 } lk_straight;
 
 /* Whether this shape over this schema goes straight; fills *out (close it) when it does. */
