@@ -366,7 +366,7 @@ static int columns_cast(lk_cli *cli, int argc, char **argv)
 {
     const char  *uri = NULL, *column = NULL, *type = NULL;
     bool         json = false;
-    lk_cli_lance lance = {0};
+    lk_cli_lance lance = {.config = cli->config};
     lk_dataset  *next = NULL;
     lk_err       err = {0};
     int          code = 0;

@@ -43,7 +43,7 @@ static int update(lk_cli *cli, int argc, char **argv)
     const char      *uri = NULL, *condition = NULL;
     bool             json = false;
     lk_arg_texts     texts = {0};
-    lk_cli_lance     lance = {0};
+    lk_cli_lance     lance = {.config = cli->config};
     lk_cli_set      *set = NULL;
     lk_dataset      *next = NULL;
     lk_update_report done = {0};
@@ -129,7 +129,7 @@ static lk_rc merge_input(lk_cli *cli, lk_dataset *dataset, const char *input, co
     const lk_merge_options *options, lk_update_report *done, lk_dataset **next, lk_err *err)
 {
     lk_cli_match *match = NULL;
-    lk_cli_lance  source = {0};
+    lk_cli_lance  source = {.config = cli->config};
     lk_rc         rc = lk_source_check(input, err);
     if (rc == LK_OK) {
         rc = lk_cli_match_open(cli->config, lk_arg_texts_bytes(keys, &cli->arena), keys->count, &match, err);
@@ -153,7 +153,7 @@ static int merge(lk_cli *cli, int argc, char **argv)
     lk_arg_texts     keys = {0};
     merge_words      words = {0};
     lk_merge_options options = {.update = true, .insert = true};
-    lk_cli_lance     lance = {0};
+    lk_cli_lance     lance = {.config = cli->config};
     lk_dataset      *next = NULL;
     lk_update_report done = {0};
     lk_err           err = {0};

@@ -127,12 +127,25 @@ class History:
     def their_compaction(self):
         lance.dataset(str(self.uri)).optimize.compact_files(target_rows_per_fragment=70)
 
-    def our_rename(self):
-        names = lance.dataset(str(self.uri)).schema.names
-        lake("columns", "rename", self.uri, "--column", "note", "--to", "remark") if "note" in names else None
-        lake("columns", "add", self.uri, "--column", "note:utf8") if len(names) == 2 else None
+    def our_update(self):
+        keys = self.some(12)
+        if keys:
+            lake("update", self.uri, "--set", "value='changed'", "--where", self.where(keys))
+        return keys
 
-    STEPS = [their_append, our_append, their_delete, our_delete, their_update, their_merge, their_compaction]
+    def our_merge(self):
+        keys = self.some(8) + list(range(self.next, self.next + 3))
+        self.rng.shuffle(keys)
+        self.next += 3
+        source = pa.table({"key": keys, "value": [f"joined {key}" for key in keys]}, rows(0, 0, "").schema)
+        lake("merge", self.uri, write_ipc(self.scratch / "merge.arrow", source), "--on", "key")
+        return keys
+
+    def our_compaction(self):
+        lake("compact", self.uri, "--target-rows", 70)
+
+    STEPS = [their_append, our_append, their_delete, our_delete, their_update, our_update, their_merge, our_merge,
+             their_compaction, our_compaction]
 
     def run(self, steps):
         for _ in range(steps):
@@ -146,4 +159,4 @@ class History:
 @pytest.mark.parametrize("seed", range(24 if FULL else 3))
 def test_a_row_keeps_its_id_through_everything_that_both_do(seed, tmp_path):
     history = History(tmp_path / "t.lance", tmp_path, seed, by_us=seed % 2 == 1)
-    history.run(60 if FULL else 20)
+    history.run(80 if FULL else 25)
