@@ -1,0 +1,334 @@
+/* shard.c - see shard.h. */
+#include "rollout/shard.h"
+
+#include "base/json.h"
+
+#include <inttypes.h>
+#include <stdlib.h>
+
+enum {
+    CLAIM_TRIES = 16,
+    COMMIT_TRIES = 10,
+    HINT_SIZE_MAX = 4096,
+    MANIFEST_SIZE_MAX = 64 * 1024 * 1024 /* about a million generations */
+};
+
+#define WAL_DIRECTORY "_mem_wal"
+
+/* -- objects ----------------------------------------------------------------------------------------------------- */
+
+lk_bytes lk_shard_key(lk_uuid shard, lk_bytes name, lk_arena *arena)
+{
+    char id[LK_UUID_TEXT_SIZE + 1];
+    lk_uuid_format(shard, id);
+    return name.size == 0 ? lk_arena_format(arena, WAL_DIRECTORY "/%s", id)
+                          : lk_arena_format(arena, WAL_DIRECTORY "/%s/%.*s", id, LK_FMT(name));
+}
+
+static lk_bytes manifest_key(lk_uuid shard, uint64_t version, lk_arena *arena)
+{
+    char digits[LK_SHARD_POSITION_DIGITS + 1];
+    lk_shard_position_format(version, digits);
+    return lk_shard_key(shard, lk_arena_format(arena, "manifest/%s.binpb", digits), arena);
+}
+
+/* *found = false when there is no such object. */
+static lk_rc read_object(lk_store *store, lk_bytes key, uint64_t size_max, lk_arena *arena, lk_bytes *out,
+    bool *found, lk_err *err)
+{
+    lk_store_reader *reader = NULL;
+    uint64_t         size = 0;
+    lk_err           failure = {0};
+    lk_rc            rc = lk_store_open_object(store, key, &reader, &size, &failure);
+    *found = rc == LK_OK;
+    if (rc == LK_E_NOT_FOUND) {
+        return LK_OK;
+    }
+    if (rc != LK_OK) {
+        *err = failure;
+        return rc;
+    }
+    if (size > size_max) {
+        rc = lk_fail(err, LK_E_CORRUPT_FILE, "%.*s: %" PRIu64 " bytes", LK_FMT(key), size);
+    } else {
+        char                *bytes = lk_arena_take(arena, (size_t)size + 1);
+        const lk_store_range range = {.size = (size_t)size, .out = bytes};
+        rc = size == 0 ? LK_OK : lk_store_read(reader, &range, 1, err);
+        *out = (lk_bytes){bytes, (size_t)size};
+    }
+    lk_store_reader_close(reader);
+    return rc;
+}
+
+static lk_rc read_manifest(lk_store *store, lk_uuid shard, uint64_t version, lk_arena *arena,
+    lk_shard_manifest *out, bool *found, lk_err *err)
+{
+    lk_bytes key = manifest_key(shard, version, arena), bytes = {0};
+    lk_rc    rc = read_object(store, key, MANIFEST_SIZE_MAX, arena, &bytes, found, err);
+    if (rc != LK_OK || !*found) {
+        return rc;
+    }
+    rc = lk_shard_manifest_decode(bytes, arena, out, err);
+    if (rc == LK_OK && (out->version != version || memcmp(&out->shard, &shard, sizeof shard) != 0)) {
+        rc = lk_fail(err, LK_E_CORRUPT_FILE, "shard manifest: it is of another version or shard");
+    }
+    if (rc != LK_OK) {
+        lk_context(err, "%.*s", LK_FMT(key));
+    }
+    return rc;
+}
+
+/* -- reading ----------------------------------------------------------------------------------------------------- */
+
+static int by_bytes(const void *a, const void *b)
+{
+    return memcmp(a, b, sizeof(lk_uuid));
+}
+
+lk_rc lk_shard_list(lk_store *store, lk_arena *arena, lk_uuid **shards, size_t *count, lk_err *err)
+{
+    lk_store_entry *entries = NULL;
+    size_t          entry_count = 0;
+    *count = 0;
+    lk_rc rc = lk_store_list_names(store, LK_LITERAL(WAL_DIRECTORY), arena, &entries, &entry_count, err);
+    if (rc != LK_OK) {
+        return rc;
+    }
+    *shards = lk_arena_take(arena, entry_count * sizeof **shards);
+    for (size_t i = 0; i < entry_count; i++) {
+        *count += lk_uuid_parse(entries[i].name, &(*shards)[*count]);
+    }
+    qsort(*shards, *count, sizeof **shards, by_bytes);
+    return LK_OK;
+}
+
+/* The version that the hint names; 0 when it names none. */
+static lk_rc read_hint(lk_store *store, lk_uuid shard, lk_arena *arena, uint64_t *version, lk_err *err)
+{
+    const lk_json_field hint[] = {{.name = "version", .type = LK_JSON_U64, .target = version}};
+    lk_bytes            bytes = {0};
+    bool                found = false;
+    lk_err              ignored = {0};
+    *version = 0;
+    lk_rc rc = read_object(store, lk_shard_key(shard, LK_LITERAL("manifest/version_hint.json"), arena),
+        HINT_SIZE_MAX, arena, &bytes, &found, err);
+    if (rc == LK_OK && found && lk_json_read(bytes, hint, 1, arena, &ignored) != LK_OK) {
+        *version = 0;
+    }
+    return rc;
+}
+
+/* The highest version by the listing; 0 when there is none. */
+static lk_rc list_highest(lk_store *store, lk_uuid shard, lk_arena *arena, uint64_t *highest, lk_err *err)
+{
+    lk_store_entry *entries = NULL;
+    size_t          count = 0;
+    *highest = 0;
+    lk_rc rc = lk_store_list_names(
+        store, lk_shard_key(shard, LK_LITERAL("manifest"), arena), arena, &entries, &count, err);
+    for (size_t i = 0; rc == LK_OK && i < count; i++) {
+        uint64_t version;
+        if (lk_shard_position_parse(entries[i].name, LK_LITERAL(".binpb"), &version)) {
+            *highest = version > *highest ? version : *highest;
+        }
+    }
+    return rc;
+}
+
+/* From `start`, which may be wrong, to the last version without a gap. */
+static lk_rc follow(lk_store *store, lk_uuid shard, uint64_t start, lk_arena *arena, lk_shard_manifest *out,
+    bool *found, lk_err *err)
+{
+    lk_shard_manifest next;
+    bool              more = true;
+    *found = false;
+    lk_rc rc = LK_OK;
+    for (uint64_t version = start; rc == LK_OK && more; version++) {
+        rc = read_manifest(store, shard, version, arena, &next, &more, err);
+        if (rc == LK_OK && more) {
+            *out = next;
+            *found = true;
+        }
+    }
+    return rc;
+}
+
+lk_rc lk_shard_latest(lk_store *store, lk_uuid shard, uint64_t known, lk_arena *arena, lk_shard_manifest *out,
+    bool *found, lk_err *err)
+{
+    uint64_t start = known;
+    lk_rc    rc = LK_OK;
+    *found = false;
+    if (known == 0) {
+        rc = read_hint(store, shard, arena, &start, err);
+    }
+    if (rc == LK_OK && start > 0) {
+        rc = follow(store, shard, start, arena, out, found, err);
+    }
+    if (rc != LK_OK || *found) {
+        return rc;
+    }
+    rc = list_highest(store, shard, arena, &start, err); /* there was no hint, or it pointed past the end */
+    return rc == LK_OK && start > 0 ? follow(store, shard, start, arena, out, found, err) : rc;
+}
+
+/* -- writing ----------------------------------------------------------------------------------------------------- */
+
+typedef enum put_outcome { PUT_WON, PUT_LOST } put_outcome;
+
+/* Puts the manifest as its version. What became of a put that failed after it was sent is looked up. */
+static lk_rc put_manifest(
+    lk_store *store, const lk_shard_manifest *manifest, lk_arena *arena, put_outcome *outcome, lk_err *err)
+{
+    lk_bytes key = manifest_key(manifest->shard, manifest->version, arena), there = {0};
+    lk_buf   bytes = {0};
+    bool     created = false, found = false;
+    lk_shard_manifest_encode(manifest, &bytes);
+    lk_rc rc = lk_store_put_if_absent(store, key, lk_buf_view(&bytes), &created, err);
+    if (rc != LK_OK && err->maybe_applied) {
+        lk_err looking = {0};
+        if (read_object(store, key, MANIFEST_SIZE_MAX, arena, &there, &found, &looking) == LK_OK) {
+            created = found && lk_bytes_equal(there, lk_buf_view(&bytes));
+            err->maybe_applied = !found; /* it may still arrive */
+            rc = found ? LK_OK : rc;
+        }
+    }
+    *outcome = created ? PUT_WON : PUT_LOST;
+    lk_buf_deinit(&bytes);
+    return rc;
+}
+
+/* Best effort: a reader with a stale hint probes on. */
+static void put_hint(lk_store *store, const lk_shard_manifest *manifest, lk_arena *arena)
+{
+    lk_err   ignored = {0};
+    lk_bytes text = lk_arena_format(arena, "{\"version\":%" PRIu64 "}", manifest->version);
+    lk_bytes key = lk_shard_key(manifest->shard, LK_LITERAL("manifest/version_hint.json"), arena);
+    lk_rc    rc = lk_store_replace(store, key, text, &ignored);
+    (void)rc;
+}
+
+/* Moves a manifest into memory of its own, so that what a try used can go. */
+static lk_rc keep(lk_shard_writer *writer, const lk_shard_manifest *manifest, lk_err *err)
+{
+    lk_arena          arena = {0};
+    lk_buf            bytes = {0};
+    lk_shard_manifest copy;
+    lk_shard_manifest_encode(manifest, &bytes);
+    lk_rc rc = lk_shard_manifest_decode(lk_buf_view(&bytes), &arena, &copy, err);
+    lk_buf_deinit(&bytes);
+    if (rc != LK_OK) {
+        lk_arena_close(&arena);
+        return rc;
+    }
+    lk_arena_close(&writer->arena);
+    writer->arena = arena;
+    writer->manifest = copy;
+    return LK_OK;
+}
+
+static lk_rc fenced(const lk_shard_manifest *latest, uint64_t epoch, lk_err *err)
+{
+    char id[LK_UUID_TEXT_SIZE + 1];
+    lk_uuid_format(latest->shard, id);
+    return lk_refuse(err, LK_E_SHARD_FENCED, "shard %s is at epoch %" PRIu64 ", this writer's is %" PRIu64,
+        id, latest->writer_epoch, epoch);
+}
+
+/* One try: *outcome says whether it was decided. target: the epoch to take; 0 on the first try. */
+static lk_rc try_claim(lk_store *store, lk_uuid shard, uint64_t *target, lk_shard_writer *out,
+    lk_arena *arena, put_outcome *outcome, lk_err *err)
+{
+    lk_shard_manifest latest = {.shard = shard, .current_generation = 1};
+    bool              found = false;
+    lk_rc             rc = lk_shard_latest(store, shard, 0, arena, &latest, &found, err);
+    if (rc == LK_OK && latest.sealed) {
+        rc = lk_refuse(err, LK_E_PRECONDITION, "the shard is sealed");
+    } else if (rc == LK_OK && *target > 0 && latest.writer_epoch >= *target) {
+        rc = fenced(&latest, *target, err);
+    }
+    if (rc != LK_OK) {
+        return rc;
+    }
+    *target = *target > 0 ? *target : latest.writer_epoch + 1;
+    latest.writer_epoch = *target;
+    latest.version++;
+    rc = put_manifest(store, &latest, arena, outcome, err);
+    if (rc == LK_OK && *outcome == PUT_WON) {
+        put_hint(store, &latest, arena);
+        *out = (lk_shard_writer){.store = store, .epoch = *target};
+        rc = keep(out, &latest, err);
+    }
+    return rc;
+}
+
+lk_rc lk_shard_claim(lk_store *store, lk_uuid shard, lk_shard_writer *out, lk_err *err)
+{
+    uint64_t target = 0;
+    for (int i = 0; i < CLAIM_TRIES; i++) {
+        lk_arena    arena = {0};
+        put_outcome outcome = PUT_LOST;
+        lk_rc       rc = try_claim(store, shard, &target, out, &arena, &outcome, err);
+        lk_arena_close(&arena);
+        if (rc != LK_OK || outcome == PUT_WON) {
+            return rc;
+        }
+    }
+    return lk_refuse(err, LK_E_CONFLICT, "the shard's manifest kept moving while it was claimed");
+}
+
+void lk_shard_writer_deinit(lk_shard_writer *writer)
+{
+    lk_arena_close(&writer->arena);
+    *writer = (lk_shard_writer){0};
+}
+
+static lk_rc try_commit(lk_shard_writer *writer, lk_shard_change change, void *context, lk_arena *arena,
+    put_outcome *outcome, lk_err *err)
+{
+    lk_shard_manifest next = writer->manifest;
+    next.version++;
+    next.writer_epoch = writer->epoch;
+    lk_rc rc = change(context, arena, &next, err);
+    if (rc == LK_OK) {
+        rc = put_manifest(writer->store, &next, arena, outcome, err);
+    }
+    if (rc == LK_OK && *outcome == PUT_WON) {
+        put_hint(writer->store, &next, arena);
+        rc = keep(writer, &next, err);
+    }
+    return rc;
+}
+
+/* After a lost put: somebody's manifest is there. */
+static lk_rc look_again(lk_shard_writer *writer, lk_arena *arena, lk_err *err)
+{
+    lk_shard_manifest latest;
+    bool              found = false;
+    lk_rc             rc = lk_shard_latest(
+                    writer->store, writer->manifest.shard, writer->manifest.version, arena, &latest, &found, err);
+    if (rc == LK_OK && !found) {
+        rc = lk_fail(err, LK_E_CORRUPT_FILE, "the shard's manifests are gone");
+    }
+    if (rc == LK_OK && latest.writer_epoch > writer->epoch) {
+        rc = fenced(&latest, writer->epoch, err);
+    }
+    return rc == LK_OK ? keep(writer, &latest, err) : rc;
+}
+
+lk_rc lk_shard_commit(lk_shard_writer *writer, lk_shard_change change, void *context, lk_err *err)
+{
+    for (int i = 0; i < COMMIT_TRIES; i++) {
+        lk_arena    arena = {0};
+        put_outcome outcome = PUT_LOST;
+        lk_rc       rc = try_commit(writer, change, context, &arena, &outcome, err);
+        if (rc == LK_OK && outcome == PUT_LOST) {
+            rc = look_again(writer, &arena, err);
+        }
+        lk_arena_close(&arena);
+        if (rc != LK_OK || outcome == PUT_WON) {
+            return rc;
+        }
+    }
+    return lk_refuse(err, LK_E_CONFLICT, "the shard's manifest kept moving");
+}

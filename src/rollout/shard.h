@@ -1,0 +1,59 @@
+#ifndef LK_ROLLOUT_SHARD_H
+#define LK_ROLLOUT_SHARD_H
+/*
+ * shard.h - one MemWAL shard of a dataset: its chain of manifests, read by anyone, extended by whoever claimed it last.
+ *
+ *   version n --put if absent--> version n+1         claim: epoch + 1      commit: the writer's own epoch
+ *
+ * Invariants:
+ *   1. A version is made by exactly one writer; versions have no gaps.
+ *   2. A commit whose shard was claimed by somebody else meanwhile is LK_E_SHARD_FENCED, and nothing of it is visible.
+ *   3. Epochs never fall. A writer uses the epoch of its claim for all its commits.
+ *   4. version_hint.json is only ever a place to begin looking.
+ *
+ * Threads: reading is stateless; a writer is confined to one thread at a time.
+ */
+#include "io/store.h"
+#include "rollout/shard_manifest.h"
+
+/* The shards of the dataset whose directory `store` is rooted at: directories of _mem_wal/ that are UUIDs, ascending. */
+LK_MUST_CHECK lk_rc lk_shard_list(
+    lk_store *store, lk_arena *arena, lk_uuid **shards, size_t *count, lk_err *err);
+
+/*
+ * The newest manifest. known: a version that was seen before, to begin at (0: none). *found = false when the shard has
+ * none. LK_E_CORRUPT_FILE names the object.
+ */
+LK_MUST_CHECK lk_rc lk_shard_latest(lk_store *store, lk_uuid shard, uint64_t known, lk_arena *arena,
+    lk_shard_manifest *out, bool *found, lk_err *err);
+
+/* "_mem_wal/<shard>/<name>" in the arena; name empty: the shard's directory. */
+lk_bytes lk_shard_key(lk_uuid shard, lk_bytes name, lk_arena *arena);
+
+/* -- writing ------------------------------------------------------------------------------------------------- */
+typedef struct lk_shard_writer {
+    lk_store         *store;    /* borrowed; put_if_absent must be durable */
+    uint64_t          epoch;    /* of the claim */
+    lk_shard_manifest manifest; /* the newest that is known, in arena */
+    lk_arena          arena;
+} lk_shard_writer;
+
+/*
+ * Claims the shard: everyone who claimed it before is fenced. LK_E_PRECONDITION for a sealed one, LK_E_SHARD_FENCED when
+ * another claims it at the same time and wins.
+ */
+LK_MUST_CHECK lk_rc lk_shard_claim(lk_store *store, lk_uuid shard, lk_shard_writer *out, lk_err *err);
+void                lk_shard_writer_deinit(lk_shard_writer *writer); /* idempotent */
+
+/* Makes the next manifest of the present one: changes *next, a copy of it, with memory of the arena. */
+typedef lk_rc (*lk_shard_change)(void *context, lk_arena *arena, lk_shard_manifest *next, lk_err *err);
+
+/*
+ * Commits a change, which is made anew on the newest manifest when that moved (a merge by the same writer's other half).
+ * LK_E_SHARD_FENCED; what change returns; LK_E_CONFLICT when it kept moving. err->maybe_applied: the outcome could not be
+ * learned; only then may the change be visible after a failure.
+ */
+LK_MUST_CHECK lk_rc lk_shard_commit(
+    lk_shard_writer *writer, lk_shard_change change, void *context, lk_err *err);
+
+#endif

@@ -1,0 +1,279 @@
+/*
+ * shard_test.c - a shard's chain of manifests: claims, commits, fencing, what readers find when hints are wrong, and a fault
+ * at every store call.
+ */
+#include "rollout/shard.h"
+
+#include "base/fault.h"
+#include "base/file.h"
+#include "io/faulty.h"
+#include "io/local.h"
+
+#include <inttypes.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include <cmocka.h>
+
+/* -- helpers ----------------------------------------------------------------------------------------------------- */
+
+static char root[64];
+
+static lk_store *open_root(void)
+{
+    lk_err    err = {0};
+    lk_store *store = NULL;
+    assert_int_equal(lk_local_store_open(&store, lk_bytes_of(root), false, &err), LK_OK);
+    return store;
+}
+
+static int make_root(void **state)
+{
+    (void)snprintf(root, sizeof root, "%s/lake-shard-XXXXXX", P_tmpdir);
+    assert_non_null(mkdtemp(root));
+    return 0;
+}
+
+static int remove_root(void **state)
+{
+    lk_err err = {0};
+    return lk_directory_remove(root, &err) == LK_OK ? 0 : -1;
+}
+
+static lk_uuid shard_id(void)
+{
+    return lk_shard_of_instance(LK_LITERAL("default"));
+}
+
+/* Adds a generation with the next number. */
+static lk_rc add_generation(void *context, lk_arena *arena, lk_shard_manifest *next, lk_err *err)
+{
+    size_t               count = next->generation_count;
+    lk_shard_generation *generations = lk_arena_take(arena, (count + 1) * sizeof *generations);
+    for (size_t i = 0; i < count; i++) {
+        generations[i] = next->generations[i];
+    }
+    generations[count] = (lk_shard_generation){.number = next->current_generation,
+        .path = lk_arena_format(arena, "%s_gen_%" PRIu64, (const char *)context, next->current_generation)};
+    next->generations = generations;
+    next->generation_count = count + 1;
+    next->current_generation++;
+    return LK_OK;
+}
+
+static lk_rc add(lk_shard_writer *writer, const char *name, lk_err *err)
+{
+    return lk_shard_commit(writer, add_generation, (void *)name, err);
+}
+
+/* How many generations readers see, after checking the chain from 1 on. */
+static size_t generations(lk_store *store, uint64_t *version)
+{
+    lk_err            err = {0};
+    lk_arena          arena = {0};
+    lk_shard_manifest latest = {0};
+    bool              found;
+    assert_int_equal(lk_shard_latest(store, shard_id(), 0, &arena, &latest, &found, &err), LK_OK);
+    for (uint64_t v = 1; v <= latest.version; v++) {
+        char             digits[LK_SHARD_POSITION_DIGITS + 1];
+        uint64_t         size;
+        lk_store_reader *reader = NULL;
+        lk_shard_position_format(v, digits);
+        lk_bytes key = lk_shard_key(shard_id(), lk_arena_format(&arena, "manifest/%s.binpb", digits), &arena);
+        assert_int_equal(lk_store_open_object(store, key, &reader, &size, &err), LK_OK);
+        lk_store_reader_close(reader);
+    }
+    size_t count = latest.generation_count;
+    *version = latest.version;
+    lk_arena_close(&arena);
+    return count;
+}
+
+static void put(lk_store *store, const char *name, const char *text)
+{
+    lk_err   err = {0};
+    lk_arena arena = {0};
+    assert_int_equal(
+        lk_store_replace(store, lk_shard_key(shard_id(), lk_bytes_of(name), &arena), lk_bytes_of(text), &err),
+        LK_OK);
+    lk_arena_close(&arena);
+}
+
+/* -- tests ------------------------------------------------------------------------------------------------------- */
+
+static void a_shard_is_claimed_and_extended(void **state)
+{
+    lk_err          err = {0};
+    uint64_t        version;
+    lk_store       *store = open_root();
+    lk_shard_writer writer = {0};
+    assert_int_equal(generations(store, &version), 0);
+    assert_int_equal(version, 0);
+    assert_int_equal(lk_shard_claim(store, shard_id(), &writer, &err), LK_OK);
+    assert_int_equal(writer.epoch, 1);
+    for (uint64_t i = 1; i <= 20; i++) {
+        assert_int_equal(add(&writer, "a", &err), LK_OK);
+        assert_int_equal(generations(store, &version), i);
+        assert_int_equal(version, i + 1);
+    }
+    lk_shard_writer_deinit(&writer);
+
+    lk_arena arena = {0};
+    lk_uuid *shards;
+    size_t   count;
+    assert_int_equal(lk_shard_list(store, &arena, &shards, &count, &err), LK_OK);
+    assert_int_equal(count, 1);
+    lk_uuid expected = shard_id();
+    assert_memory_equal(&shards[0], &expected, sizeof expected);
+    lk_arena_close(&arena);
+    lk_store_close(store);
+}
+
+static void a_later_claim_fences_the_earlier_writer(void **state)
+{
+    lk_err          err = {0};
+    uint64_t        version;
+    lk_store       *store = open_root();
+    lk_shard_writer first = {0}, second = {0};
+    assert_int_equal(lk_shard_claim(store, shard_id(), &first, &err), LK_OK);
+    assert_int_equal(add(&first, "a", &err), LK_OK);
+    assert_int_equal(lk_shard_claim(store, shard_id(), &second, &err), LK_OK);
+    assert_int_equal(second.epoch, 2);
+    assert_int_equal(add(&first, "a", &err), LK_E_SHARD_FENCED);
+    assert_false(err.maybe_applied);
+    assert_int_equal(generations(store, &version), 1);
+    err = (lk_err){0};
+    assert_int_equal(add(&second, "b", &err), LK_OK);
+    assert_int_equal(second.manifest.generation_count, 2); /* numbers go on */
+    assert_int_equal(second.manifest.generations[1].number, 2);
+    assert_int_equal(add(&first, "a", &err), LK_E_SHARD_FENCED);
+    lk_shard_writer_deinit(&first);
+    lk_shard_writer_deinit(&second);
+    lk_store_close(store);
+}
+
+static void a_sealed_shard_is_not_claimed(void **state)
+{
+    lk_err            err = {0};
+    lk_store         *store = open_root();
+    lk_arena          arena = {0};
+    lk_buf            bytes = {0};
+    char              digits[LK_SHARD_POSITION_DIGITS + 1];
+    lk_shard_writer   writer = {0};
+    bool              created;
+    lk_shard_manifest sealed = {
+        .version = 1, .writer_epoch = 3, .current_generation = 1, .shard = shard_id(), .sealed = true};
+    lk_shard_manifest_encode(&sealed, &bytes);
+    lk_shard_position_format(1, digits);
+    lk_bytes key = lk_shard_key(shard_id(), lk_arena_format(&arena, "manifest/%s.binpb", digits), &arena);
+    assert_int_equal(lk_store_put_if_absent(store, key, lk_buf_view(&bytes), &created, &err), LK_OK);
+    assert_int_equal(lk_shard_claim(store, shard_id(), &writer, &err), LK_E_PRECONDITION);
+    lk_buf_deinit(&bytes);
+    lk_arena_close(&arena);
+    lk_store_close(store);
+}
+
+static void a_wrong_hint_costs_a_look_and_nothing_else(void **state)
+{
+    static const char *const hints[] = {"{\"version\":1}", "{\"version\":4}", "{\"version\":900}",
+        "{\"version\":0}", "{\"version\":-1}", "nonsense", ""};
+    lk_err                   err = {0};
+    uint64_t                 version;
+    lk_store                *store = open_root();
+    lk_shard_writer          writer = {0};
+    assert_int_equal(lk_shard_claim(store, shard_id(), &writer, &err), LK_OK);
+    for (int i = 0; i < 5; i++) {
+        assert_int_equal(add(&writer, "a", &err), LK_OK);
+    }
+    for (size_t i = 0; i < sizeof hints / sizeof hints[0]; i++) {
+        put(store, "manifest/version_hint.json", hints[i]);
+        assert_int_equal(generations(store, &version), 5);
+        assert_int_equal(version, 6);
+    }
+    lk_shard_writer_deinit(&writer);
+    lk_store_close(store);
+}
+
+static void a_damaged_manifest_is_named(void **state)
+{
+    lk_err            err = {0};
+    lk_store         *store = open_root();
+    lk_arena          arena = {0};
+    lk_shard_manifest latest;
+    bool              found;
+    put(store, "manifest/1000000000000000000000000000000000000000000000000000000000000000.binpb", "damaged");
+    assert_int_equal(lk_shard_latest(store, shard_id(), 0, &arena, &latest, &found, &err), LK_E_CORRUPT_FILE);
+    assert_non_null(strstr(err.context, "_mem_wal/02e81b29-f150-54b9-9a08-ce75944f6889/manifest/1000"));
+    lk_arena_close(&arena);
+    lk_store_close(store);
+}
+
+/* Claims and adds once, with one call failing. Whatever is said is true, and a retry by the same process gets through. */
+static bool round_of(lk_fault kind, int64_t calls_until)
+{
+    lk_err          err = {0}, again = {0};
+    uint64_t        version;
+    lk_fault_plan   plan;
+    lk_shard_writer writer = {0}, retry = {0};
+    assert_int_equal(make_root(NULL), 0);
+    lk_store *plain = open_root();
+    lk_fault_plan_init(&plan);
+    lk_store *faulty = lk_faulty_store_new(open_root(), &plan);
+    lk_fault_plan_arm(&plan, kind, calls_until);
+    lk_rc rc = lk_shard_claim(faulty, shard_id(), &writer, &err);
+    bool  claimed = rc == LK_OK;
+    if (claimed) {
+        rc = add(&writer, "a", &err);
+    }
+    bool fired = lk_fault_plan_fired(&plan);
+    lk_fault_plan_arm(&plan, kind, -1);
+    size_t count = generations(plain, &version);
+    if (rc == LK_OK) {
+        assert_int_equal(count, 1); /* a fault in a hint, or one that was looked into, is no failure */
+    } else {
+        assert_true(fired);
+        assert_true(count == 0 || err.maybe_applied);
+        assert_int_equal(lk_shard_claim(faulty, shard_id(), &retry, &again), LK_OK);
+        assert_int_equal(add(&retry, "a", &again), LK_OK);
+        assert_int_equal(generations(plain, &version), count + 1);
+        if (claimed) {
+            assert_int_equal(add(&writer, "a", &again), LK_E_SHARD_FENCED);
+        }
+    }
+    lk_shard_writer_deinit(&writer);
+    lk_shard_writer_deinit(&retry);
+    lk_store_close(faulty);
+    lk_store_close(plain);
+    lk_fault_plan_deinit(&plan);
+    assert_int_equal(remove_root(NULL), 0);
+    return fired;
+}
+
+static void a_fault_at_every_store_call_leaves_a_true_answer(void **state)
+{
+    for (lk_fault kind = LK_FAULT_NONE + 1; kind < LK_FAULT_COUNT; kind++) {
+        int64_t calls = 0;
+        while (round_of(kind, calls)) {
+            calls++;
+            assert_true(calls < 100);
+        }
+        assert_true(calls >= 5);
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup_teardown(a_shard_is_claimed_and_extended, make_root, remove_root),
+        cmocka_unit_test_setup_teardown(a_later_claim_fences_the_earlier_writer, make_root, remove_root),
+        cmocka_unit_test_setup_teardown(a_sealed_shard_is_not_claimed, make_root, remove_root),
+        cmocka_unit_test_setup_teardown(a_wrong_hint_costs_a_look_and_nothing_else, make_root, remove_root),
+        cmocka_unit_test_setup_teardown(a_damaged_manifest_is_named, make_root, remove_root),
+        cmocka_unit_test(a_fault_at_every_store_call_leaves_a_true_answer),
+    };
+    return cmocka_run_group_tests_name("shard", tests, NULL, NULL);
+}
