@@ -480,7 +480,7 @@ static lk_rc put_columns(lk_file_writer *self, lk_buf *table, lk_err *err)
     for (size_t index = 0; rc == LK_OK && index < column_count(self); index++) {
         lk_buf       message = {0};
         lk_v20_pages pages = pages_of(self, index);
-        lk_pb_put_column(pages.pages, pages.page_count, &message);
+        lk_pb_put_column(pages.pages, pages.page_count, pages.is_blob, &message);
         add_entry(table, self->position, message.size);
         rc = put(self, message.data, message.size, err);
         lk_buf_deinit(&message);

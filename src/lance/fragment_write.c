@@ -39,7 +39,7 @@ static lk_rc check_layouts(const lk_lance_schema *schema, lk_err *err)
 
 lk_rc lk_fragment_writer_check(const lk_lance_schema *schema, uint32_t file_minor, lk_err *err)
 {
-    lk_rc rc = check_layouts(schema, err);
+    lk_rc rc = file_minor == 0 ? LK_OK : check_layouts(schema, err);
     return rc == LK_OK ? lk_fragment_writer_check_types(&schema->arrow, file_minor, err) : rc;
 }
 

@@ -220,17 +220,30 @@ struct part {
     size_t                    count;
 };
 
-uint32_t lk_packed_row_bits(const struct ArrowSchema *field)
+static uint64_t member_bits(const struct ArrowSchema *field, bool lists)
 {
-    uint64_t bits = 0;
+    lk_type type;
+    if (!lk_type_of(field, &type) || type.dictionary) {
+        return 0;
+    }
+    if (lists && type.layout == LK_LAYOUT_FIXED_LIST && type.list_size > 0 && type.list_size < UINT16_MAX) {
+        uint64_t bits = member_bits(field->children[0], lists);
+        return bits > UINT32_MAX ? 0 : bits * (uint64_t)type.list_size;
+    }
+    return type.layout == LK_LAYOUT_FIXED ? type.width * 8ULL : 0;
+}
+
+uint32_t lk_packed_row_bits(const struct ArrowSchema *field, bool lists)
+{
+    uint64_t sum = 0;
     for (int64_t child = 0; child < field->n_children; child++) {
-        lk_type type;
-        if (!lk_type_of(field->children[child], &type) || type.layout != LK_LAYOUT_FIXED || type.dictionary) {
+        uint64_t bits = member_bits(field->children[child], lists);
+        if (bits == 0 || bits > UINT32_MAX / 64) {
             return 0;
         }
-        bits += type.width * 8ULL;
+        sum += bits;
     }
-    return bits > UINT32_MAX / 64 ? 0 : (uint32_t)bits;
+    return sum > UINT32_MAX / 64 ? 0 : (uint32_t)sum;
 }
 
 static void close_part(part *self)

@@ -25,8 +25,9 @@ LK_MUST_CHECK lk_rc lk_packed_new(
 LK_MUST_CHECK lk_rc lk_packed_append(
     const lk_packed *packed, lk_bytes row, lk_column *column, lk_scratch *scratch, lk_err *err);
 
-/* Bits of a row when every member has a fixed width of whole bytes; 0: the variable kind. */
-uint32_t lk_packed_row_bits(const struct ArrowSchema *field);
+/* Bits of a row when every member has a fixed width of whole bytes; 0: the variable kind. lists: fixed-size lists are
+ * such members, as in files of version 2.0. */
+uint32_t lk_packed_row_bits(const struct ArrowSchema *field, bool lists);
 
 /* Takes rows apart into an array of the struct's type: a column of row_bits, or of the form above. The column's
  * validity becomes the struct's (moved out). */

@@ -23,6 +23,6 @@ LK_MUST_CHECK lk_rc lk_pb_descriptor(
 void lk_pb_put_layout(const lk_page_layout *layout, lk_buf *out);
 
 /* Appends a ColumnMetadata of these pages (encoding = what lk_pb_put_layout made). */
-void lk_pb_put_column(const lk_page_meta *pages, size_t page_count, lk_buf *out);
+void lk_pb_put_column(const lk_page_meta *pages, size_t page_count, bool blob_v20, lk_buf *out);
 
 #endif

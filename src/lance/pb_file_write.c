@@ -286,7 +286,7 @@ static void fill_page(const lk_page_meta *meta, Lk__Pbf__Page *page, Lk__Pbf__En
     page->priority = meta->first_row;
 }
 
-void lk_pb_put_column(const lk_page_meta *pages, size_t page_count, lk_buf *out)
+void lk_pb_put_column(const lk_page_meta *pages, size_t page_count, bool blob_v20, lk_buf *out)
 {
     lk_arena                 arena = {0};
     lk_buf                   any = {0};
@@ -302,7 +302,9 @@ void lk_pb_put_column(const lk_page_meta *pages, size_t page_count, lk_buf *out)
         fill_page(&pages[page], &pb[page], &encodings[page], &directs[page], &arena);
         column.pages[page] = &pb[page];
     }
-    pack_any(column_url, LK_LITERAL("\x0a\x00"), &arena, &any); /* ColumnEncoding{values{}} */
+    lk_bytes values =
+        LK_LITERAL("\x0a\x00"); /* ColumnEncoding{values{}}; the other one has blob{inner{that}} */
+    pack_any(column_url, blob_v20 ? LK_LITERAL("\x1a\x04\x0a\x02\x0a\x00") : values, &arena, &any);
     direct.has_encoding = true;
     direct.encoding = data_of(lk_buf_view(&any));
     encoding.direct = &direct;

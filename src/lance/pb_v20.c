@@ -10,7 +10,6 @@
 #include <string.h>
 
 static const char array_url[] = "/lance.encodings.ArrayEncoding";
-static const char column_url[] = "/lance.encodings.ColumnEncoding";
 
 /* -- reading --------------------------------------------------------------------------------------- */
 static void *arena_alloc(void *arena, size_t size)
@@ -514,14 +513,5 @@ void lk_pb_v20_put_page(const lk_v20_array *array, lk_buf *out)
 {
     lk_arena arena = {0};
     pack_any(array_url, pack_array(array, &arena), &arena, out);
-    lk_arena_close(&arena);
-}
-
-void lk_pb_v20_put_column(bool blob, lk_buf *out)
-{
-    lk_arena arena = {0};
-    lk_bytes values = LK_LITERAL("\x0a\x00");                /* ColumnEncoding{values{}} */
-    lk_bytes blobs = LK_LITERAL("\x1a\x04\x0a\x02\x0a\x00"); /* ColumnEncoding{blob{inner: the above}} */
-    pack_any(column_url, data_of(blob ? blobs : values), &arena, out);
     lk_arena_close(&arena);
 }

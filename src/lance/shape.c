@@ -66,9 +66,10 @@ lk_rc lk_shape_open(lk_shape *self, const lk_field_source *source, bool in_list,
     if (source->kind == LK_COLUMN_BLOB) {
         return open_blob(self, in_list, err);
     }
+    lk_file_reader *file = source->file;
     if (source->kind == LK_COLUMN_PACKED) {
         self->kind = LK_SHAPE_PACKED;
-        store_bytes(self, lk_packed_row_bits(source->field) / 8);
+        store_bytes(self, lk_packed_row_bits(source->field, file != NULL && lk_file_is_v20(file)) / 8);
         return LK_OK;
     }
     return source->field->dictionary != NULL ? open_dictionary(self, err) : LK_OK;

@@ -56,7 +56,4 @@ LK_MUST_CHECK lk_rc lk_pb_v20_page(
 /* Appends the Any of an encoding. */
 void lk_pb_v20_put_page(const lk_v20_array *array, lk_buf *out);
 
-/* Appends the Any of a column's encoding: of plain values, or of descriptions of blobs. */
-void lk_pb_v20_put_column(bool blob, lk_buf *out);
-
 #endif

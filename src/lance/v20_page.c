@@ -15,14 +15,15 @@ enum {
 /* -- what a page consists of ----------------------------------------------------------------------------- */
 static void start(lk_v20_page_out *out)
 {
-    out->node_count = out->buffer_count = out->owned_count = 0;
+    lk_arena_close(&out->nodes);
+    out->buffer_count = out->owned_count = 0;
+    out->root = NULL;
 }
 
 static lk_v20_array *add_node(lk_v20_page_out *out, lk_v20_kind kind)
 {
-    LK_ASSERT(out->node_count < sizeof out->nodes / sizeof out->nodes[0]);
-    lk_v20_array *node = &out->nodes[out->node_count++];
-    *node = (lk_v20_array){.kind = kind};
+    lk_v20_array *node = lk_arena_take(&out->nodes, sizeof *node);
+    node->kind = kind;
     return node;
 }
 
@@ -46,6 +47,7 @@ static lk_v20_array *add_flat(lk_v20_page_out *out, uint32_t bits, lk_bytes byte
 
 void lk_v20_page_out_deinit(lk_v20_page_out *out)
 {
+    lk_arena_close(&out->nodes);
     for (size_t buffer = 0; buffer < LK_V20_BUFFERS_MAX; buffer++) {
         lk_buf_deinit(&out->owned[buffer]);
     }
@@ -213,7 +215,6 @@ static const lk_v20_array *add_dictionary(const lk_leaf *leaf, lk_v20_page_out *
 void lk_v20_page_leaf(const lk_leaf *leaf, const lk_v20_compression *compression, lk_v20_page_out *out)
 {
     start(out);
-    out->root = NULL;
     if (leaf->offset_bytes > 0) {
         if (leaf->type.id == LK_TYPE_UTF8 && leaf->rows >= DICTIONARY_ROWS_MIN) {
             out->root = add_dictionary(leaf, out);
@@ -239,6 +240,52 @@ void lk_v20_page_list(const lk_buf *ends, uint64_t items, lk_v20_page_out *out)
     node->adjustment = items + 1;
     node->item_count = items;
     node->indices = add_flat(out, 64, lk_buf_view(words));
+    out->root = node;
+}
+
+static const lk_v20_array *add_member(lk_v20_page_out *out, const struct ArrowSchema *field)
+{
+    lk_type type;
+    bool    known = lk_type_of(field, &type);
+    LK_ASSERT(known);
+    bool          list = type.layout == LK_LAYOUT_FIXED_LIST;
+    lk_v20_array *node = add_node(out, list ? LK_V20_FIXED_SIZE_LIST : LK_V20_FLAT);
+    node->bits = list ? 0 : type.width * 8;
+    node->dimension = list ? (uint32_t)type.list_size : 0;
+    node->values = list ? add_member(out, field->children[0]) : NULL;
+    return node;
+}
+
+void lk_v20_page_packed(const struct ArrowSchema *field, const lk_buf *bytes, lk_v20_page_out *out)
+{
+    static const struct ArrowSchema word = {.format = "L"};
+    start(out);
+    size_t               count = field == NULL ? 2 : (size_t)field->n_children;
+    lk_v20_array        *node = add_node(out, LK_V20_PACKED_STRUCT);
+    const lk_v20_array **inner = lk_arena_take(&out->nodes, count * sizeof(lk_v20_array *));
+    for (size_t member = 0; member < count; member++) {
+        inner[member] = add_member(out, field == NULL ? &word : field->children[member]);
+    }
+    node->inner = inner;
+    node->inner_count = count;
+    out->buffers[out->buffer_count++] = lk_buf_view(bytes);
+    out->root = node;
+}
+
+lk_buf *lk_v20_page_indices(lk_v20_page_out *out)
+{
+    start(out);
+    return own(out);
+}
+
+void lk_v20_page_dictionary(const lk_leaf *items, uint32_t index_bits, lk_v20_page_out *out)
+{
+    const lk_v20_compression plain = {LK_V20_PLAIN, 0};
+    lk_v20_array            *node = add_node(out, LK_V20_DICTIONARY);
+    node->item_count = items->rows;
+    node->indices = add_flat(out, index_bits, lk_buf_view(&out->owned[0]));
+    node->values =
+        items->offset_bytes > 0 ? add_text(items, &plain, out) : add_level(out, items, 0, items->has_marks);
     out->root = node;
 }
 

@@ -16,8 +16,7 @@
 enum { LK_V20_BUFFERS_MAX = LK_LIST_LEVELS_MAX + 4 };
 
 typedef struct lk_v20_page_out {
-    lk_v20_array        nodes[3 * LK_LIST_LEVELS_MAX + 12];
-    size_t              node_count;
+    lk_arena            nodes;
     const lk_v20_array *root;
     lk_bytes            buffers[LK_V20_BUFFERS_MAX]; /* what is written: of the leaf, or of these */
     lk_buf              owned[LK_V20_BUFFERS_MAX];
@@ -36,6 +35,13 @@ void lk_v20_page_leaf(const lk_leaf *leaf, const lk_v20_compression *compression
 /* Ends of lists, 64 bits each; LK_V20_NULL_LIST is added to that of a null. */
 #define LK_V20_NULL_LIST (1ULL << 63)
 void lk_v20_page_list(const lk_buf *ends, uint64_t items, lk_v20_page_out *out);
+
+/* Rows of bytes: packed structs of this field; NULL: positions and sizes of blobs. */
+void lk_v20_page_packed(const struct ArrowSchema *field, const lk_buf *bytes, lk_v20_page_out *out);
+
+/* Begins a page with a dictionary and gives the buffer for its indices; the items end it. */
+lk_buf *lk_v20_page_indices(lk_v20_page_out *out);
+void    lk_v20_page_dictionary(const lk_leaf *items, uint32_t index_bits, lk_v20_page_out *out);
 
 /* Rows that are nothing but there: of a struct. */
 void lk_v20_page_struct(lk_v20_page_out *out);

@@ -13,7 +13,7 @@ enum {
     BUFFERED_BYTES = 256 * 1024 * 1024 /* of all columns together */
 };
 
-typedef enum column_kind { COLUMN_STRUCT, COLUMN_LIST, COLUMN_LEAF } column_kind;
+typedef enum column_kind { COLUMN_STRUCT, COLUMN_LIST, COLUMN_LEAF, COLUMN_WIDE } column_kind;
 
 typedef struct column {
     const lk_lance_field *field;
@@ -21,6 +21,7 @@ typedef struct column {
     size_t                end;         /* the column behind the last one below */
     lk_v20_compression    compression; /* LEAF */
     lk_leaf               leaf;        /* LEAF */
+    lk_v20_wide           wide;        /* WIDE */
     lk_buf                ends;        /* LIST: of the waiting rows */
     uint64_t              items;       /* LIST: of the waiting rows */
     uint64_t              rows;        /* STRUCT: all; LIST: waiting */
@@ -66,8 +67,14 @@ static lk_rc refuse(const struct ArrowSchema *field, const char *what, lk_err *e
 
 lk_rc lk_v20_writer_supports(const struct ArrowSchema *field, lk_err *err)
 {
-    lk_leaf leaf = {0};
-    lk_rc   rc = LK_OK;
+    lk_leaf     leaf = {0};
+    lk_v20_wide wide = {0};
+    lk_rc       rc = LK_OK;
+    if (lk_v20_is_wide(field)) {
+        rc = lk_v20_wide_open(&wide, field, err);
+        lk_v20_wide_close(&wide);
+        return rc;
+    }
     if (strcmp(field->format, "+m") == 0) {
         return refuse(field, "maps", err);
     }
@@ -108,9 +115,12 @@ static lk_rc open_column(lk_v20_writer *self, size_t index, lk_err *err)
 {
     column                   *made = &self->columns[index];
     const struct ArrowSchema *field = made->field->arrow;
-    made->kind = is_list(field) ? COLUMN_LIST : is_struct(field) ? COLUMN_STRUCT : COLUMN_LEAF;
+    made->kind = lk_v20_is_wide(field) ? COLUMN_WIDE
+                 : is_list(field)      ? COLUMN_LIST
+                 : is_struct(field)    ? COLUMN_STRUCT
+                                       : COLUMN_LEAF;
     if (made->kind != COLUMN_LEAF) {
-        return LK_OK;
+        return made->kind == COLUMN_WIDE ? lk_v20_wide_open(&made->wide, field, err) : LK_OK;
     }
     lk_rc rc = lk_leaf_init(&made->leaf, field, 1, err);
     if (rc == LK_OK) {
@@ -176,6 +186,7 @@ void lk_v20_writer_close(lk_v20_writer *self)
 {
     for (size_t index = 0; self != NULL && index < self->column_count; index++) {
         lk_leaf_deinit(&self->columns[index].leaf);
+        lk_v20_wide_close(&self->columns[index].wide);
         lk_buf_deinit(&self->columns[index].ends);
         free(self->columns[index].pages);
     }
@@ -245,18 +256,21 @@ static lk_rc flush(lk_v20_writer *self, size_t index, lk_err *err)
     if (of->kind == COLUMN_LIST) {
         return flush_list(self, index, err);
     }
-    uint64_t rows = of->kind == COLUMN_STRUCT ? of->rows : of->leaf.rows;
+    uint64_t rows = of->rows + of->leaf.rows + of->wide.rows; /* two of them are always 0 */
     if (rows == 0) {
         return LK_OK;
     }
     if (of->kind == COLUMN_STRUCT) {
         lk_v20_page_struct(&self->page);
-        of->rows = 0;
+    } else if (of->kind == COLUMN_WIDE) {
+        lk_v20_wide_page(&of->wide, &self->page);
     } else {
         lk_v20_page_leaf(&of->leaf, &of->compression, &self->page);
     }
     lk_rc rc = put_page(self, of, rows, err);
+    of->rows = 0;
     lk_leaf_clear(&of->leaf);
+    lk_v20_wide_clear(&of->wide);
     return rc;
 }
 
@@ -383,6 +397,22 @@ static lk_rc append_leaf(lk_v20_writer *self, size_t index, slice rows, lk_err *
     return rc;
 }
 
+static lk_rc append_wide(lk_v20_writer *self, size_t index, slice rows, lk_err *err)
+{
+    lk_v20_wide *wide = &self->columns[index].wide;
+    lk_rc        rc = LK_OK;
+    while (rc == LK_OK && rows.count > 0) {
+        int64_t some = lk_v20_wide_room(wide, rows.count, self->page_bytes), done = 0;
+        rc = lk_v20_wide_append(wide, rows.array, rows.start, some, &self->sink, &done, err);
+        rows.start += done;
+        rows.count -= done;
+        if (rc == LK_OK && rows.count > 0) {
+            rc = flush(self, index, err);
+        }
+    }
+    return rc;
+}
+
 static lk_rc append(lk_v20_writer *self, size_t index, slice rows, lk_err *err)
 {
     switch (self->columns[index].kind) {
@@ -390,6 +420,8 @@ static lk_rc append(lk_v20_writer *self, size_t index, slice rows, lk_err *err)
         return append_struct(self, index, rows, err);
     case COLUMN_LIST:
         return append_list(self, index, rows, err);
+    case COLUMN_WIDE:
+        return append_wide(self, index, rows, err);
     case COLUMN_LEAF:
     default:
         return append_leaf(self, index, rows, err);
@@ -417,14 +449,18 @@ size_t lk_v20_writer_column_count(const lk_v20_writer *self)
 lk_v20_pages lk_v20_writer_pages(const lk_v20_writer *self, size_t index)
 {
     const column *of = &self->columns[index];
-    return (lk_v20_pages){.field_id = of->field->id, .pages = of->pages, .page_count = of->page_count};
+    return (lk_v20_pages){.field_id = of->field->id,
+        .is_blob = of->kind == COLUMN_WIDE && of->wide.kind == LK_V20_WIDE_BLOB,
+        .pages = of->pages,
+        .page_count = of->page_count};
 }
 
 size_t lk_v20_writer_capacity(const lk_v20_writer *self)
 {
     size_t held = 0;
     for (size_t index = 0; index < self->column_count; index++) {
-        held += lk_leaf_capacity(&self->columns[index].leaf) + self->columns[index].ends.capacity;
+        const column *of = &self->columns[index];
+        held += lk_leaf_capacity(&of->leaf) + lk_v20_wide_capacity(&of->wide) + of->ends.capacity;
     }
     for (size_t buffer = 0; buffer < LK_V20_BUFFERS_MAX; buffer++) {
         held += self->page.owned[buffer].capacity;

@@ -14,14 +14,9 @@
 #include "lance/encoding.h"
 #include "lance/schema.h"
 #include "lance/stats.h"
+#include "lance/v20_wide.h"
 
 typedef struct lk_v20_writer lk_v20_writer;
-
-/* Where buffers go: appends them to the file at a multiple of 64 bytes. */
-typedef struct lk_page_sink {
-    lk_rc (*put)(void *context, lk_bytes bytes, uint64_t *offset, lk_err *err);
-    void *context;
-} lk_page_sink;
 
 typedef struct lk_v20_pages { /* of one column */
     int32_t             field_id;
