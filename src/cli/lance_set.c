@@ -292,7 +292,9 @@ lk_rc lk_cli_set_open(const lk_config *config, const lk_bytes *texts, size_t cou
     self->count = count;
     self->condition = condition;
     LK_ASSERT(self->assignments != NULL);
-    lk_rc rc = LK_OK;
+    lk_rc rc = condition != NULL && condition[strspn(condition, " \t\r\n")] == '\0'
+                   ? lk_cli_usage(err, "the condition is empty")
+                   : LK_OK;
     for (size_t i = 0; i < count && rc == LK_OK; i++) {
         rc = parse_assignment(texts[i], &self->assignments[i], err);
     }
