@@ -1,11 +1,12 @@
 /*
  * store_contract_test.c - the rules of io/store.h, one suite for every body: local (durable and not),
- * faulty without faults, and S3 when one is named on the command line (tests/interop/test_s3.py does). LK_TSAN: writers race for one name, and readers share an open object.
+ * faulty without faults, a prefix, and S3 when one is named on the command line (tests/interop/test_s3.py does). LK_TSAN: writers race for one name, and readers share an open object.
  */
 #include "base/fault.h"
 #include "base/file.h"
 #include "io/faulty.h"
 #include "io/local.h"
+#include "io/prefix.h"
 #include "io/s3.h"
 
 #include <setjmp.h>
@@ -20,13 +21,13 @@
 
 typedef struct fixture {
     char          root[64];
-    lk_store     *store;
+    lk_store     *store, *under; /* under: of a prefix */
     lk_fault_plan plan;
     lk_arena      arena;
     lk_err        err;
 } fixture;
 
-enum body { LOCAL, LOCAL_UNSYNCED, FAULTY };
+enum body { LOCAL, LOCAL_UNSYNCED, FAULTY, PREFIX };
 
 static const char   *s3_uri; /* s3://BUCKET/PREFIX that is empty; NULL: no server was named */
 static lk_s3_options s3_options;
@@ -44,6 +45,10 @@ static int open_body(void **state, enum body body)
         return 1;
     }
     f->store = body == FAULTY ? lk_faulty_store_new(f->store, &f->plan) : f->store;
+    if (body == PREFIX) {
+        f->under = f->store;
+        f->store = lk_prefix_store_new(f->under, LK_LITERAL("a/directory"));
+    }
     *state = f;
     return 0;
 }
@@ -63,6 +68,11 @@ static int open_faulty(void **state)
     return open_body(state, FAULTY);
 }
 
+static int open_prefix(void **state)
+{
+    return open_body(state, PREFIX);
+}
+
 /* Each test under a prefix of its own. */
 static int open_s3(void **state)
 {
@@ -78,6 +88,7 @@ static int close_body(void **state)
 {
     fixture *f = *state;
     lk_store_close(f->store);
+    lk_store_close(f->under);
     lk_fault_plan_deinit(&f->plan);
     lk_rc rc = f->root[0] == '\0' ? LK_OK : lk_directory_remove(f->root, &f->err);
     lk_arena_close(&f->arena);
@@ -458,7 +469,8 @@ static void one_reader_serves_many_threads(void **state)
 /* test_io_store_contract [s3://BUCKET/PREFIX ENDPOINT ACCESS-KEY SECRET-KEY]: against a server that runs. */
 int main(int argc, char **argv)
 {
-    const struct CMUnitTest tests[] = {CONTRACT(open_local), CONTRACT(open_unsynced), CONTRACT(open_faulty)};
+    const struct CMUnitTest tests[] = {
+        CONTRACT(open_local), CONTRACT(open_unsynced), CONTRACT(open_faulty), CONTRACT(open_prefix)};
     const struct CMUnitTest on_s3[] = {CONTRACT(open_s3)};
     if (argc == 5) {
         s3_uri = argv[1];
