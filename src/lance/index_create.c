@@ -238,6 +238,16 @@ static lk_rc build_files(index_change *c, lk_index_kind kind, size_t field, cons
 }
 
 /* -- create ---------------------------------------------------------------------------------------------- */
+static bool lies_in_structs(const lk_lance_schema *schema, const lk_lance_field *field)
+{
+    bool structs = true;
+    while (structs && field->parent_id != LK_FIELD_NONE) {
+        field = &schema->fields[lk_lance_schema_find(schema, field->parent_id)];
+        structs = strcmp(field->arrow->format, "+s") == 0;
+    }
+    return structs;
+}
+
 static lk_rc check_create(const index_change *c, const lk_index_options *index, size_t field, lk_err *err)
 {
     const lk_lance_field *of = &c->dataset->manifest->schema->fields[field];
@@ -245,7 +255,7 @@ static lk_rc check_create(const index_change *c, const lk_index_options *index, 
         return lk_refuse(err, LK_E_INVALID_REQUEST, "an index of kind %s is not made here",
             lk_index_kind_name(index->kind));
     }
-    if (!of->leaf || !lk_index_orders(of->arrow)) {
+    if (!of->leaf || !lk_index_orders(of->arrow) || !lies_in_structs(c->dataset->manifest->schema, of)) {
         return lk_refuse(err, LK_E_INVALID_REQUEST, "column %.*s has a type without an order",
             (int)(index->column.size < 100 ? index->column.size : 100), index->column.data);
     }

@@ -154,6 +154,31 @@ bool lk_index_is_nan(const lk_type *type, const struct ArrowArray *array, int64_
     return (value & ~sign) > infinity;
 }
 
+uint64_t lk_index_hash(const lk_type *type, const struct ArrowArray *array, int64_t row)
+{
+    uint64_t hash = UINT64_C(14695981039346656037); /* FNV-1a */
+    char     bit = 0;
+    lk_bytes bytes = {&bit, 1};
+    if (lk_index_is_null(array, row)) {
+        return 1;
+    }
+    if (type->layout == LK_LAYOUT_BITS) {
+        bit = (char)key_at(type, array, row, 0);
+    } else {
+        bytes = bytes_at(type, array, row);
+    }
+    if (lk_type_is_float(type->id)) { /* every NaN is one value, and so are -0.0 and 0.0 */
+        uint64_t sign = UINT64_C(1) << (8 * type->width - 1);
+        if (lk_index_is_nan(type, array, row) || (load(bytes.data, type->width) & ~sign) == 0) {
+            return lk_index_is_nan(type, array, row) ? 2 : 3;
+        }
+    }
+    for (size_t i = 0; i < bytes.size; i++) {
+        hash = (hash ^ (uint8_t)bytes.data[i]) * UINT64_C(1099511628211);
+    }
+    return hash ^ hash >> 32;
+}
+
 /* -- sorting --------------------------------------------------------------------------------------------- */
 typedef struct entry {
     uint64_t key;

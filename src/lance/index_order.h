@@ -17,6 +17,9 @@ int lk_index_compare(const lk_type *type, const struct ArrowArray *a, int64_t ro
 bool lk_index_is_null(const struct ArrowArray *array, int64_t row);
 bool lk_index_is_nan(const lk_type *type, const struct ArrowArray *array, int64_t row);
 
+/* Equal for values that are equal to a predicate, null included. */
+uint64_t lk_index_hash(const lk_type *type, const struct ArrowArray *array, int64_t row);
+
 /* The rows of an array in order, those of equal values as they come. order: array->length numbers. */
 void lk_index_sort(const lk_type *type, const struct ArrowArray *array, int64_t *order);
 

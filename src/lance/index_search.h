@@ -65,4 +65,8 @@ LK_MUST_CHECK lk_rc lk_index_btree_search(lk_index_search *search, const lk_inde
 LK_MUST_CHECK lk_rc lk_index_bitmap_search(lk_index_search *search, const lk_index *index, lk_err *err);
 LK_MUST_CHECK lk_rc lk_index_zonemap_search(lk_index_search *search, const lk_index *index, lk_err *err);
 
+/* lk_index_verify for one kind; field: index in the schema's fields. */
+LK_MUST_CHECK lk_rc lk_index_zonemap_verify(lk_dataset *dataset, const lk_index *index, size_t field,
+    lk_cancel *cancel, lk_buffer_pool *pool, lk_index_damage *out, lk_err *err);
+
 #endif

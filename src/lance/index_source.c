@@ -1,6 +1,7 @@
 /* index_source.c - see index_source.h. */
 #include "lance/index_source.h"
 
+#include "arrow/bits.h"
 #include "lance/column.h"
 #include "lance/row_ids.h"
 
@@ -25,6 +26,7 @@ typedef struct reading {
     const lk_index_source *source;
     size_t                 fragment;
     lk_field_source        field;
+    size_t                 depth; /* structs around the field */
     const lk_deletion     *deletion;
     const lk_row_ids      *row_ids; /* NULL: addresses */
     uint8_t               *live;
@@ -48,6 +50,63 @@ static lk_rc make_ids(const reading *r, struct ArrowArray *out, lk_err *err)
     }
     lk_column_node(out, r->count, 0, buffers, 2, 0);
     return LK_OK;
+}
+
+/* -- fields of structs ------------------------------------------------------------------------------------- */
+
+/* Puts the structs around a field (of the schema, at field_index) around its source: their nulls are its. */
+static void wrap(reading *r, const lk_lance_schema *schema, size_t field_index, lk_arena *arena)
+{
+    const lk_lance_field *field = &schema->fields[field_index];
+    for (int32_t parent = field->parent_id; parent != LK_FIELD_NONE;
+         parent = schema->fields[lk_lance_schema_find(schema, parent)].parent_id) {
+        struct ArrowSchema  *as = lk_arena_take(arena, sizeof *as);
+        struct ArrowSchema **children = lk_arena_take(arena, sizeof *children);
+        lk_field_source     *inner = lk_arena_take(arena, sizeof *inner);
+        *inner = r->field;
+        *children = (struct ArrowSchema *)(uintptr_t)inner->field; /* it is only read */
+        *as = (struct ArrowSchema){
+            .format = "+s", .name = "", .flags = ARROW_FLAG_NULLABLE, .n_children = 1, .children = children};
+        r->field = (lk_field_source){.field = as, .children = inner, .child_count = 1};
+        r->depth++;
+    }
+}
+
+/* Makes the field null where the struct around it is. Both were just decoded: nobody shares their bitmaps. */
+static lk_rc add_nulls(const reading *r, const uint8_t *outer, struct ArrowArray *inner, lk_err *err)
+{
+    size_t      size = lk_bits_size((int64_t)r->count);
+    lk_validity validity = {0};
+    if (inner->buffers[0] == NULL) {
+        lk_rc rc = lk_buffer_take(r->source->pool, size, &validity.bits, err);
+        if (rc != LK_OK) {
+            return rc;
+        }
+        memcpy(validity.bits.data, outer, size);
+        lk_column_set_validity(inner, &validity);
+    } else {
+        uint8_t *own = (uint8_t *)(uintptr_t)inner->buffers[0];
+        for (size_t i = 0; i < size; i++) {
+            own[i] = (uint8_t)(own[i] & outer[i]);
+        }
+    }
+    inner->null_count = (int64_t)r->count - lk_bits_count(inner->buffers[0], 0, (int64_t)r->count);
+    return LK_OK;
+}
+
+/* Takes the field out of an array of structs. */
+static lk_rc unwrap(const reading *r, struct ArrowArray *array, lk_err *err)
+{
+    lk_rc rc = LK_OK;
+    for (size_t depth = 0; rc == LK_OK && depth < r->depth; depth++) {
+        const uint8_t    *outer = array->null_count == 0 ? NULL : array->buffers[0];
+        struct ArrowArray inner = {0};
+        lk_array_move(array->children[0], &inner);
+        rc = outer == NULL ? LK_OK : add_nulls(r, outer, &inner, err);
+        lk_array_release(array);
+        lk_array_move(&inner, array);
+    }
+    return rc;
 }
 
 /* Leaves the deleted rows out. */
@@ -80,7 +139,11 @@ static lk_rc read_stretch(reading *r, lk_index_take *take, void *context, lk_err
         rc = lk_file_decode(&r->field, &range, 1, r->source->pool, &values, err);
     }
     if (rc == LK_OK) {
-        rc = keep_live(r, r->field.field, &values, err);
+        rc = unwrap(r, &values, err);
+    }
+    if (rc == LK_OK) {
+        const lk_lance_schema *schema = r->source->dataset->manifest->schema;
+        rc = keep_live(r, schema->fields[r->source->field].arrow, &values, err);
     }
     if (rc == LK_OK) {
         rc = make_ids(r, &ids, err);
@@ -102,6 +165,7 @@ static lk_rc open_fragment(reading *r, lk_arena *arena, lk_err *err)
     lk_rc       rc = lk_dataset_source(dataset, r->fragment, r->source->field,
               dataset->manifest->schema->fields[r->source->field].arrow, arena, &r->field, err);
     if (rc == LK_OK) {
+        wrap(r, dataset->manifest->schema, r->source->field, arena);
         rc = lk_dataset_deletion(dataset, r->fragment, &r->deletion, err);
     }
     if (rc == LK_OK && !r->source->addresses && lk_dataset_has_stable_row_ids(dataset)) {

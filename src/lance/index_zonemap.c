@@ -6,7 +6,9 @@
  * A zone begins at a row offset and goes up to the next one of its fragment: zone_length leaves rows out that were
  * deleted when it was made, and nothing else lies between. Ids in it are addresses, whatever the table's row ids are.
  */
+#include "lance/index_order.h"
 #include "lance/index_search.h"
+#include "lance/index_source.h"
 
 #include <stdlib.h>
 
@@ -186,6 +188,86 @@ lk_rc lk_index_zonemap_search(lk_index_search *search, const lk_index *index, lk
     search->gave_up = !lk_index_same_type(search, &from->field);
     for (; rc == LK_OK && q.zone < from->count && !search->gave_up; q.zone++) {
         rc = search_zone(search, index, &q, err);
+    }
+    lk_index_part_unref(&from->base);
+    return rc;
+}
+
+/* -- verifying ------------------------------------------------------------------------------------------- */
+typedef struct checking {
+    const zones     *zones;
+    lk_type          type;
+    size_t           zone; /* the one that held the last row */
+    lk_index_damage *out;
+} checking;
+
+/* The zone that a row lies in; false: none. Rows and zones are in the same order, mostly. */
+static bool find_zone(checking *c, uint64_t address)
+{
+    const zones *from = c->zones;
+    for (size_t tried = 0; tried < from->count; tried++) {
+        size_t   zone = (c->zone + tried) % from->count;
+        uint64_t start = u64_at(&from->starts, zone), row = address & UINT32_MAX;
+        if (u64_at(&from->fragments, zone) == address >> 32 && start <= row &&
+            row < zone_end(from, zone, UINT64_MAX)) {
+            c->zone = zone;
+            return true;
+        }
+    }
+    return false;
+}
+
+static bool zone_allows(const checking *c, const struct ArrowArray *values, int64_t row)
+{
+    int64_t zone = (int64_t)c->zone;
+    if (lk_index_is_null(values, row)) {
+        return u32_at(&c->zones->nulls, c->zone) > 0;
+    }
+    bool no_min = lk_index_is_null(&c->zones->min, zone), no_max = lk_index_is_null(&c->zones->max, zone);
+    bool nan = lk_index_is_nan(&c->type, values, row);
+    return (!nan || u32_at(&c->zones->nans, c->zone) > 0) &&
+           (no_min || lk_index_compare(&c->type, &c->zones->min, zone, values, row) <= 0) &&
+           (no_max || nan || lk_index_compare(&c->type, values, row, &c->zones->max, zone) <= 0);
+}
+
+static lk_rc check_rows(void *context, struct ArrowArray *values, struct ArrowArray *ids, lk_err *err)
+{
+    checking       *c = context;
+    const uint64_t *addresses = (const uint64_t *)ids->buffers[1] + ids->offset;
+    (void)err;
+    for (int64_t row = 0; row < ids->length; row++) {
+        bool found = find_zone(c, addresses[row]);
+        c->out->missing += !found;
+        c->out->wrong += found && !zone_allows(c, values, row);
+    }
+    return LK_OK;
+}
+
+lk_rc lk_index_zonemap_verify(lk_dataset *dataset, const lk_index *index, size_t field, lk_cancel *cancel,
+    lk_buffer_pool *pool, lk_index_damage *out, lk_err *err)
+{
+    lk_index_search search = {.dataset = dataset, .pool = pool};
+    lk_index_source source = {dataset, field, true, cancel, pool};
+    checking        c = {.out = out};
+    zones          *from = NULL;
+    LK_ASSERT(lk_type_of(dataset->manifest->schema->fields[field].arrow, &c.type));
+    lk_rc rc = get_zones(&search, index, &from, err);
+    if (rc != LK_OK) {
+        return rc;
+    }
+    c.zones = from;
+    out->entries = from->count;
+    if (strcmp(from->field.format, dataset->manifest->schema->fields[field].arrow->format) != 0) {
+        rc = lk_fail(err, LK_E_CORRUPT_FILE, "zones of another type than the column");
+    }
+    for (size_t i = 0; rc == LK_OK && i < dataset->manifest->fragment_count; i++) {
+        bool any = false; /* a fragment without a zone is not covered, whatever the version says */
+        for (size_t zone = 0; zone < from->count && !any; zone++) {
+            any = u64_at(&from->fragments, zone) == dataset->manifest->fragments[i].id;
+        }
+        if (any && index->covers[i]) {
+            rc = lk_index_source_read(&source, i, check_rows, &c, err);
+        }
     }
     lk_index_part_unref(&from->base);
     return rc;
