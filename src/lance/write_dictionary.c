@@ -4,11 +4,13 @@
  * An open hash table of item numbers, at most half full. A glance at a sample comes first, as in the reference: values
  * that hardly repeat are not tried.
  */
+#include "lance/bitpack.h"
 #include "lance/write_values.h"
 
 enum {
     VALUES_MIN = 100,
     ITEMS_MAX = 100000,
+    CHUNK_BYTES = 24, /* of a chunk of indices, besides these */
     GLANCE_BLOCKS = 32,
     GLANCE_VALUES = 128 /* a block */
 };
@@ -124,7 +126,8 @@ static uint64_t dictionary_bytes(const builder *self)
 {
     unsigned bits = self->count <= 1 ? 0 : 64 - (unsigned)__builtin_clzll(self->count - 1);
     uint64_t offsets = self->width > 0 ? 0 : self->count * self->values->offset_bytes;
-    return self->tools->items.size + offsets + (self->values->count * bits + 7) / 8;
+    uint64_t chunks = self->values->count / LK_BITPACK_BLOCK + 1;
+    return self->tools->items.size + offsets + (self->values->count * bits + 7) / 8 + chunks * CHUNK_BYTES;
 }
 
 static bool build(builder *self)

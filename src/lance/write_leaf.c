@@ -174,7 +174,13 @@ static void clear_bit(uint8_t *bits, uint64_t index)
     bits[index / 8] = (uint8_t)(bits[index / 8] & ~(1U << (index % 8)));
 }
 
-static void zero_nulls(lk_leaf *leaf, int64_t count)
+/* Whether a null holds the value before it: runs go on. Else it holds zeros. */
+static bool continues(const lk_leaf *leaf)
+{
+    return leaf->level_count == 0 && leaf->row_bits % 8 == 0 && leaf->row_bits <= 64;
+}
+
+static void hide_nulls(lk_leaf *leaf, int64_t count)
 {
     uint8_t *values = (uint8_t *)leaf->values.data;
     uint64_t bits = leaf->row_bits;
@@ -183,7 +189,12 @@ static void zero_nulls(lk_leaf *leaf, int64_t count)
             continue;
         }
         if (bits % 8 == 0) {
-            memset(values + row * (bits / 8), 0, bits / 8);
+            size_t width = (size_t)bits / 8;
+            if (row > 0 && continues(leaf)) {
+                memcpy(values + row * width, values + (row - 1) * width, width);
+            } else {
+                memset(values + row * width, 0, width);
+            }
         }
         for (uint64_t bit = 0; bits % 8 != 0 && bit < bits; bit++) {
             clear_bit(values, row * bits + bit);
@@ -264,7 +275,7 @@ static lk_rc append_fixed(
             &leaf->values, from + (size_t)start * leaf->type.width, (size_t)count * leaf->type.width);
     }
     if (leaf->has_marks) {
-        zero_nulls(leaf, rows);
+        hide_nulls(leaf, rows);
     }
     zero_items(leaf, rows);
     return LK_OK;
@@ -349,6 +360,11 @@ void lk_leaf_append_null(lk_leaf *leaf)
     if (leaf->offset_bytes > 0) {
         uint64_t end = leaf->values.size;
         lk_buf_append(&leaf->ends, &end, 8);
+    } else if (leaf->rows > 0 && continues(leaf)) {
+        uint64_t before = 0;
+        size_t   width = leaf->row_bits / 8;
+        memcpy(&before, leaf->values.data + leaf->values.size - width, width);
+        lk_buf_append(&leaf->values, &before, width);
     } else {
         append_zero_bits(&leaf->values, leaf->rows * leaf->row_bits, leaf->row_bits);
     }

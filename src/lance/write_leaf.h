@@ -4,7 +4,7 @@
  * write_leaf.h - the rows of one leaf column that wait to become a page.
  *
  * Invariants:
- *   1. Null rows hold zeros or empty text: nothing from under a null reaches the file.
+ *   1. Null rows hold the value before them, zeros or empty text: nothing from under a null reaches the file.
  *   2. marks say why a row is null: 0 valid, 1 the leaf itself, 1 + k its k-th struct outwards (the outermost
  *      that is null). They exist only once a null was seen.
  *

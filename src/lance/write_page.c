@@ -204,6 +204,9 @@ static void encode_values(const lk_leaf *leaf, const lk_page_levels *map, lk_pag
     bool      crowded = leaf->lists > 0 && overfull(leaf, map);
     if (!crowded && may_repeat(leaf, &out->layout)) {
         (void)lk_form_of(leaf, &values, &bytes);
+        if (leaf->options.structure == LK_STRUCTURE_FULLZIP && leaf->row_bits > 0) {
+            bytes = values.count * leaf->row_bits / 8;
+        }
         if (lk_values_to_indices(leaf, bytes, &values, &items, &out->tools)) {
             lk_page_miniblock(leaf, &values, false, &items, map, out);
             return;

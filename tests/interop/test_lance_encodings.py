@@ -24,6 +24,15 @@ def test_what_pylance_encodes_we_decode(version, name, tmp_path):
     assert_same(scan(uri, tmp_path), every)
 
 
+def pages(uri):
+    """The layouts and encodings of all pages of all files."""
+    lines = []
+    for file in (uri / "data").iterdir():
+        done = subprocess.run([TOOL.parent / "page_tool", file], capture_output=True, text=True, timeout=60, check=True)
+        lines += done.stdout.splitlines()
+    return {line.split(" ", 2)[2] for line in lines}
+
+
 def is_list(kind):
     return pa.types.is_list(kind) or pa.types.is_large_list(kind)
 
@@ -40,6 +49,86 @@ def test_what_we_encode_pylance_decodes(name, version, tmp_path):
     rows = sorted({0, expected.num_rows // 3, expected.num_rows - 1})
     assert_same(dataset.take(rows), expected.take(rows))
     assert_same(scan(uri, tmp_path), expected)
+
+
+CHOSEN = { # what must be seen in the pages of these columns, in files of 2.1 and of 2.2
+    "flat_i8": ("miniblock flat8", "miniblock flat8"),
+    "packed_i64": ("miniblock inline64", "miniblock inline64"),
+    "packed_nulls": ("miniblock def=packed16(flat1) inline64", "miniblock def=packed16(flat1) inline64"),
+    "dictionary_of_big": ("miniblock flat64", "miniblock inline32 of=flat64"),
+    "runs": ("miniblock rle(flat32,flat8)", "miniblock rle(flat32,flat8)"),
+    "sorted": ("miniblock rle(flat64,flat8)", "miniblock rle(flat64,flat8)"),
+    "constant": ("miniblock rle(flat64,flat8)", "constant"),
+    "constant_nulls": ("miniblock def=packed16(flat1) rle(flat64,flat8)",
+                       "miniblock def=packed16(flat1) inline32 of=flat64"),
+    "all_null": ("constant", "constant"),
+    "null_type": ("constant", "constant"),
+    "bool": ("miniblock def=packed16(flat1) flat1",) * 2,
+    "decimal_few": ("miniblock inline32 of=flat128", "miniblock inline32 of=general-lz4(flat128)"),
+    "text_few": ("miniblock inline32 of=variable(flat32)",) * 2,
+    "text_few_long": ("miniblock inline32 of=variable(flat32)", "miniblock inline32 of=general-lz4(variable(flat32))"),
+    "text_few_long_zstd": ("miniblock inline32 of=variable(flat32)",
+                           "miniblock inline32 of=general-zstd(variable(flat32))"),
+    "text_no_dictionary": ("miniblock variable(flat32)",) * 2,
+    "text_constant": ("miniblock inline32 of=variable(flat32)", "constant"),
+    "text_short": ("miniblock fsst(variable(flat32))",) * 2,
+    "text_large": ("miniblock fsst(variable(flat64))",) * 2,
+    "text_4k": ("fullzip fsst(variable(flat32))",) * 2,
+    "text_60k": ("fullzip general-zstd(variable(flat32))",) * 2,
+    "text_plain": ("miniblock variable(flat32)",) * 2,
+    "text_zstd": ("miniblock general-zstd(variable(flat32))",) * 2,
+    "text_lz4": ("miniblock general-lz4(variable(flat32))",) * 2,
+    "binary": ("miniblock variable(flat32)",) * 2,
+    "binary_10k": ("fullzip variable(flat64)",) * 2,
+    "binary_60k": ("fullzip general-zstd(variable(flat32))",) * 2,
+    "binary_random_60k": ("fullzip variable(flat32)",) * 2,
+    "lz4_floats": ("miniblock general-lz4(split(flat64))", "miniblock inline32 of=general-lz4(flat64)"),
+    "zstd_integers": ("miniblock flat64",) * 2, # random: it would not get smaller
+    "split_floats": ("miniblock general-zstd(split(flat32))",) * 2,
+    "fixed_binary_wide": ("fullzip flat2400",) * 2,
+    "zip_integers": ("fullzip flat64", "miniblock def=packed16(flat1) inline32 of=general-lz4(flat64)"),
+    "zip_text": ("fullzip variable(flat32)",) * 2,
+    "vector_768": ("fullzip fsl768(flat32)",) * 2,
+    "vector_768_mini": ("miniblock fsl768(flat32)",) * 2,
+    "vector_8": ("miniblock def=flat16 fsl8(flat32)", "miniblock def=rle(flat16,flat8) fsl8(flat32)"),
+    "vector_4_item_nulls": ("miniblock fsl4v(flat32)",) * 2,
+    "list": ("miniblock rep=packed16(flat1) def=packed16(flat2) inline64",) * 2,
+    "list_long": ("miniblock rep=packed16(flat1) def=packed16(flat1) flat32",
+                  "miniblock rep=rle(flat16,flat8) def=rle(flat16,flat8) flat32"),
+    "list_empty": ("constant", "constant rep=rle(flat16,flat8) def=rle(flat16,flat8)"),
+    "list_of_pages": ("fullzip fsst(variable(flat32))",) * 2,
+}
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+@pytest.mark.parametrize("name", CHOSEN)
+def test_values_get_the_encoding_that_suits_them(name, version, tmp_path):
+    uri, rows = tmp_path / "t.lance", table(name)
+    create(uri, rows.schema, tmp_path, version)
+    append(uri, rows, tmp_path)
+    assert pages(uri) == {CHOSEN[name][VERSIONS.index(version)]}
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+def test_files_are_hardly_larger_than_those_of_pylance(version, tmp_path):
+    """Of every column, and of all of them together; statistics and footers of small files aside."""
+    sizes = {}
+    for name in COLUMNS | LISTS | (MAPS if version == "2.2" else {}):
+        ours, theirs, rows = tmp_path / f"{name}.ours", tmp_path / f"{name}.theirs", table(name)
+        create(ours, rows.schema, tmp_path, version)
+        append(ours, rows, tmp_path)
+        lance.write_dataset(rows, str(theirs), data_storage_version=version)
+        sizes[name] = [sum(file.stat().st_size for file in uri.glob("data/*")) for uri in (ours, theirs)]
+    larger = {name: size for name, size in sizes.items() if size[0] > 1.15 * size[1] + 1024}
+    assert not larger
+    assert sum(ours for ours, _ in sizes.values()) <= 1.15 * sum(theirs for _, theirs in sizes.values())
+
+
+def test_metadata_that_asks_for_what_there_is_not_is_refused(tmp_path):
+    for key, value in (("compression", "snappy"), ("structural-encoding", "sparse"), ("dict-size-ratio", "7")):
+        field = pa.field("v", pa.utf8(), metadata={f"lance-encoding:{key}": value})
+        with pytest.raises(ToolError, match=f"INVALID_SCHEMA.*{key}.*{value}"):
+            create(tmp_path / f"{key}.lance", pa.schema([field]), tmp_path)
 
 
 def test_maps_need_files_of_version_2_2_and_unsorted_keys(tmp_path):
