@@ -3,6 +3,7 @@
  */
 #include "arrow/cast.h"
 #include "arrow/schema.h"
+#include "lance/adapt.h"
 #include "lance/change.h"
 #include "lance/dataset_priv.h"
 #include "lance/fragment_write.h"
@@ -59,7 +60,7 @@ static const lk_change_ops append_ops = {LK_OPERATION_APPEND, lk_rebase_keeps_ro
 
 /* -- appending --------------------------------------------------------------------------------------- */
 
-static lk_rc check_append(const lk_manifest *base, const struct ArrowSchema *rows, lk_err *err)
+static lk_rc check_append(const lk_manifest *base, lk_err *err)
 {
     lk_rc rc = lk_manifest_check_writable(base, err);
     if (rc == LK_OK) {
@@ -68,7 +69,7 @@ static lk_rc check_append(const lk_manifest *base, const struct ArrowSchema *row
     if (rc == LK_OK) {
         rc = lk_fragment_writer_check(base->schema, base->file_minor, err);
     }
-    return rc == LK_OK ? lk_schema_compare(&base->schema->arrow, rows, LK_SCHEMA_APPEND, err) : rc;
+    return rc;
 }
 
 lk_rc lk_dataset_append(lk_dataset *base, lk_committer *committer, lk_batches *source,
@@ -88,9 +89,14 @@ lk_rc lk_dataset_append(lk_dataset *base, lk_committer *committer, lk_batches *s
     };
     lk_fragment_writer_init(
         &a.writer, &a.base, manifest->schema, options == NULL ? 0 : options->max_rows_per_file);
-    lk_rc rc = check_append(manifest, &source->schema, err);
+    lk_batches *rows = source;
+    bool        outside = options != NULL && options->outside_blobs;
+    lk_rc       rc = check_append(manifest, err);
     if (rc == LK_OK) {
-        rc = lk_fragment_writer_write(&a.writer, source, err);
+        rc = lk_adapt_rows(&manifest->schema->arrow, source, outside, &rows, err);
+    }
+    if (rc == LK_OK) {
+        rc = lk_fragment_writer_write(&a.writer, rows, err);
         err->maybe_applied = false; /* files alone change nothing */
     }
     if (rc == LK_OK) {
@@ -105,6 +111,9 @@ lk_rc lk_dataset_append(lk_dataset *base, lk_committer *committer, lk_batches *s
         lk_change_undo(&a.base, err);
         lk_context(
             err, "append to version %" PRIu64 " of %.*s", manifest->version, LK_FMT(base->env.store->uri));
+    }
+    if (rows != source) {
+        lk_batches_close(rows);
     }
     lk_fragment_writer_deinit(&a.writer);
     lk_buf_deinit(&a.message);
@@ -151,7 +160,11 @@ lk_rc lk_dataset_create(const lk_lance_env *env, lk_committer *committer, const 
     lk_lance_schema *lance_schema = NULL;
     lk_manifest     *committed = NULL;
     creation c = {.base = {.ops = &creation_ops, .env = env, .committer = committer, .options = options}};
-    lk_rc    rc = lk_lance_schema_from_arrow(schema, &lance_schema, err);
+    struct ArrowSchema adapted = {0};
+    lk_rc              rc = lk_adapt_schema(schema, lk_change_file_minor(&c.base), &adapted, err);
+    if (rc == LK_OK) {
+        rc = lk_lance_schema_from_arrow(&adapted, &lance_schema, err);
+    }
     if (rc == LK_OK) {
         c.schema = lance_schema;
         rc = lk_fragment_writer_check_types(&lance_schema->arrow, lk_change_file_minor(&c.base), err);
@@ -169,6 +182,7 @@ lk_rc lk_dataset_create(const lk_lance_env *env, lk_committer *committer, const 
         lk_context(err, "create %.*s", LK_FMT(env->store->uri));
     }
     lk_change_deinit(&c.base);
+    lk_schema_release(&adapted);
     lk_lance_schema_close(lance_schema);
     return rc;
 }

@@ -147,6 +147,7 @@ typedef struct lk_write_options {
     size_t                    max_rows_per_file; /* 0: 1,048,576 */
     lk_file_version           file_version;      /* of a new table; one that exists keeps its own */
     bool stable_row_ids; /* of a new table: rows keep their ids when they move (lance/row_ids.h) */
+    bool outside_blobs;  /* blobs may be uris of objects outside of the table; else such rows are refused */
 } lk_write_options;
 
 /* Creates an empty dataset with this schema as version 1. LK_E_INVALID_SCHEMA names the type that Lance
@@ -156,8 +157,8 @@ LK_MUST_CHECK lk_rc lk_dataset_create(const lk_lance_env *env, lk_committer *com
 
 /* Writes all of source as new fragments and commits base+1 through the committer. *out is the new version.
  * When another commit took base+1: rebased if it was compatible and the committer stands alone, else
- * LK_E_CONFLICT. Schema names, order and types must match (LK_E_SCHEMA_MISMATCH names the column); metadata
- * is ignored; nulls in a non-null column are refused by value. No visible change on any error, except that
+ * LK_E_CONFLICT. Schema names, order and types must match (LK_E_SCHEMA_MISMATCH names the column), but for other
+ * forms of the same (lance/adapt.h); metadata is ignored; nulls in a non-null column are refused by value. No visible change on any error, except that
  * err->maybe_applied says that the commit step itself is unknown. */
 LK_MUST_CHECK lk_rc lk_dataset_append(lk_dataset *base, lk_committer *committer, lk_batches *source,
     const lk_write_options *options, lk_dataset **out, lk_err *err);

@@ -8,6 +8,7 @@
 #include "lance/v20_write.h"
 #include "lance/write_lists.h"
 #include "lance/write_page.h"
+#include "lance/write_shape.h"
 
 #include <stdlib.h>
 
@@ -22,7 +23,8 @@ enum {
 
 typedef struct column {
     const lk_lance_field *field;
-    lk_leaf               leaf;
+    lk_write_shape        shape;
+    lk_leaf               leaf; /* of what the shape stores */
     lk_page_meta         *pages;
     size_t                page_count, page_room;
     uint64_t              rows; /* in finished pages */
@@ -37,6 +39,7 @@ struct lk_file_writer {
     lk_arena               arena; /* page metadata */
     lk_page_out            page;  /* reused */
     lk_stats_writer       *stats;
+    lk_blob_writer         blobs;
     size_t                 page_bytes, charged;
     uint64_t               rows, position;
     size_t                 column_count;
@@ -65,10 +68,21 @@ typedef struct place {
     uint32_t file_minor;
 } place;
 
+/* One column, whatever it looks like. */
+static bool is_leaf(const struct ArrowSchema *field)
+{
+    return lk_is_blob(field) || lk_is_packed(field) || (!is_list(field) && !is_struct(field));
+}
+
 static lk_rc check_leaf(const struct ArrowSchema *field, const place *at, lk_err *err)
 {
-    lk_leaf leaf = {0};
-    lk_rc   rc = lk_leaf_init(&leaf, field, at->depth + 1, err);
+    lk_leaf        leaf = {0};
+    lk_write_shape shape;
+    lk_rc          rc = lk_write_shape_open(&shape, field, at->file_minor, at->in_list, err);
+    if (rc == LK_OK) {
+        rc = lk_leaf_init(&leaf, lk_write_shape_stored(&shape), at->depth + 1, err);
+    }
+    lk_write_shape_close(&shape);
     if (rc == LK_OK && at->in_list && leaf.level_count > 0 && leaf.type.layout == LK_LAYOUT_BITS) {
         rc = lk_fail(err, LK_E_INVALID_SCHEMA, "fixed-size lists of booleans in lists");
         lk_detail(err, "column %s: this build does not store fixed-size lists of booleans inside lists",
@@ -93,7 +107,7 @@ static lk_rc check_map(const struct ArrowSchema *field, uint32_t file_minor, lk_
 static lk_rc check_field(const struct ArrowSchema *field, place at, lk_err *err)
 {
     bool list = is_list(field) && field->n_children == 1;
-    if (!list && !is_struct(field)) {
+    if (is_leaf(field) || (!list && !is_struct(field))) {
         return check_leaf(field, &at, err);
     }
     if (field->n_children == 0 || at.depth + 1 >= LK_LAYERS_MAX) {
@@ -129,6 +143,30 @@ lk_rc lk_file_writer_supports(const struct ArrowSchema *field, uint32_t file_min
 /* -- open ------------------------------------------------------------------------------------------ */
 static lk_rc put_buffer(void *self, lk_bytes bytes, uint64_t *offset, lk_err *err);
 
+/* path: which of the nodes from the top down are lists. */
+static lk_rc open_column(
+    column *made, const struct ArrowSchema *root, const bool *path, uint32_t file_minor, lk_err *err)
+{
+    size_t   depth = made->field->depth;
+    unsigned lists = 0;
+    for (size_t node = 0; node < depth; node++) {
+        lists += path[node];
+    }
+    lk_rc rc = lk_write_shape_open(&made->shape, made->field->arrow, file_minor, lists > 0, err);
+    if (rc == LK_OK) {
+        rc = lk_leaf_init(&made->leaf, lk_write_shape_stored(&made->shape), depth + 1, err);
+    }
+    if (rc == LK_OK) {
+        rc = lk_field_options_read(made->field->arrow, root, &made->leaf.options, err);
+        lk_write_shape_options(&made->shape, &made->leaf.options);
+    }
+    for (size_t layer = 1; rc == LK_OK && layer <= depth; layer++) {
+        made->leaf.is_list[layer] = path[depth - layer];
+    }
+    made->leaf.lists = lists;
+    return rc;
+}
+
 static lk_rc open_columns(lk_file_writer *self, lk_err *err)
 {
     const lk_page_sink sink = {put_buffer, self};
@@ -144,22 +182,16 @@ static lk_rc open_columns(lk_file_writer *self, lk_err *err)
         const lk_lance_field *field = &schema->fields[index];
         root = field->depth == 0 ? field->arrow : root;
         path[field->depth] = is_list(field->arrow);
-        if (is_list(field->arrow) || (is_struct(field->arrow) && field->arrow->n_children > 0)) {
+        if (!is_leaf(field->arrow) && field->arrow->n_children > 0) {
             continue;
         }
         column *made = &self->columns[self->column_count++];
         made->field = field;
-        lk_rc rc = lk_leaf_init(&made->leaf, field->arrow, field->depth + 1, err);
-        if (rc == LK_OK) {
-            rc = lk_field_options_read(field->arrow, root, &made->leaf.options, err);
-        }
+        lk_rc rc = open_column(made, root, path, self->minor, err);
         if (rc != LK_OK) {
             return rc;
         }
-        for (size_t layer = 0; layer <= field->depth; layer++) {
-            made->leaf.is_list[layer] = path[field->depth - layer];
-            made->leaf.lists += made->leaf.is_list[layer];
-        }
+        index = field->end - 1; /* members of a struct in one column have none */
     }
     return LK_OK;
 }
@@ -170,7 +202,7 @@ static void open_stats(lk_file_writer *self)
     self->stats = lk_stats_writer_new(self->column_count);
     for (size_t index = 0; index < self->column_count; index++) {
         const column *made = &self->columns[index];
-        if (made->field->depth == 0 && made->leaf.level_count == 0) {
+        if (made->field->depth == 0 && made->leaf.level_count == 0 && made->shape.kind == LK_SHAPE_PLAIN) {
             lk_stats_writer_column(self->stats, index, &made->leaf.type);
         }
     }
@@ -184,6 +216,8 @@ lk_rc lk_file_writer_open(lk_store *store, lk_bytes key, const lk_lance_schema *
     self->schema = schema;
     self->budget = budget;
     self->minor = file_minor;
+    self->blobs = (lk_blob_writer){
+        .store = store, .key = lk_arena_copy(&self->arena, key), .put = put_buffer, .file = self};
     lk_rc rc = lk_file_writer_check_minor(file_minor, err);
     for (int64_t field = 0; rc == LK_OK && field < schema->arrow.n_children; field++) {
         rc = lk_file_writer_supports(schema->arrow.children[field], file_minor, err);
@@ -209,6 +243,7 @@ static void close_writer(lk_file_writer *self)
 {
     for (size_t index = 0; index < self->column_count; index++) {
         lk_leaf_deinit(&self->columns[index].leaf);
+        lk_write_shape_close(&self->columns[index].shape);
         free(self->columns[index].pages);
     }
     lk_v20_writer_close(self->v20);
@@ -226,6 +261,7 @@ void lk_file_writer_abandon(lk_file_writer *self)
 {
     if (self != NULL) {
         lk_store_abandon(self->object);
+        lk_blob_writer_abandon(&self->blobs);
         close_writer(self);
     }
 }
@@ -280,7 +316,11 @@ static lk_rc flush(lk_file_writer *self, column *of, lk_err *err)
     if (rows == 0) {
         return LK_OK;
     }
-    lk_page_encode(&of->leaf, self->minor, &self->page);
+    if (of->shape.kind == LK_SHAPE_PLAIN) {
+        lk_page_encode(&of->leaf, self->minor, &self->page);
+    } else {
+        lk_write_shape_page(&of->shape, &of->leaf, self->minor, &self->page);
+    }
     lk_page_buffer *buffers = lk_arena_take(&self->arena, sizeof *buffers * (self->page.buffer_count + 1));
     for (size_t index = 0; rc == LK_OK && index < self->page.buffer_count; index++) {
         buffers[index].size = self->page.buffers[index].size;
@@ -307,6 +347,7 @@ static lk_rc recharge(lk_file_writer *self, lk_err *err)
     }
     for (size_t index = 0; index < self->column_count; index++) {
         held += lk_leaf_capacity(&self->columns[index].leaf);
+        held += lk_write_shape_capacity(&self->columns[index].shape);
     }
     held += lk_page_out_capacity(&self->page);
     lk_rc rc = held > self->charged ? lk_budget_take(self->budget, held - self->charged, err) : LK_OK;
@@ -329,6 +370,18 @@ typedef struct walk {
     size_t          depth;
 } walk;
 
+/* The rows as they are stored; what waits becomes a page where a dictionary would grow too large. */
+static lk_rc store_rows(
+    lk_file_writer *writer, column *of, const lk_shape_rows *rows, struct ArrowArray *out, lk_err *err)
+{
+    lk_rc rc = LK_OK;
+    if (lk_write_shape_full(&of->shape, rows)) {
+        rc = flush(writer, of, err);
+        lk_write_shape_reset(&of->shape);
+    }
+    return rc == LK_OK ? lk_write_shape_convert(&of->shape, rows, &writer->blobs, out, err) : rc;
+}
+
 static lk_rc append_leaf(walk *self, const struct ArrowArray *array, int64_t start, lk_err *err)
 {
     lk_file_writer *writer = self->writer;
@@ -338,15 +391,24 @@ static lk_rc append_leaf(walk *self, const struct ArrowArray *array, int64_t sta
     for (size_t parent = 0; parent < self->depth; parent++) {
         parents[parent] = self->parents[self->depth - 1 - parent];
     }
-    if (of->field->depth == 0 && of->leaf.type.layout != LK_LAYOUT_NULL && of->leaf.level_count == 0) {
+    if (of->field->depth == 0 && of->leaf.type.layout != LK_LAYOUT_NULL && of->leaf.level_count == 0 &&
+        of->shape.kind == LK_SHAPE_PLAIN) {
         const uint8_t *validity = array->null_count == 0 ? NULL : array->buffers[0];
         const void    *bytes = array->n_buffers > 2 ? array->buffers[2] : NULL;
         lk_stats_writer_add(
             writer->stats, index, validity, array->buffers[1], bytes, (uint64_t)start, (uint64_t)self->count);
     }
-    for (int64_t done = 0; done < self->count;) {
+    struct ArrowArray stored;
+    lk_rc             rc = LK_OK;
+    if (of->shape.kind != LK_SHAPE_PLAIN) {
+        lk_shape_rows rows = {array, start, self->count, parents, self->depth};
+        rc = store_rows(writer, of, &rows, &stored, err);
+        array = &stored;
+        start = 0;
+    }
+    for (int64_t done = 0; rc == LK_OK && done < self->count;) {
         int64_t some = lk_leaf_room(&of->leaf, array, start + done, self->count - done, writer->page_bytes);
-        lk_rc   rc = lk_leaf_append(&of->leaf, array, start + done, some, parents, err);
+        rc = lk_leaf_append(&of->leaf, array, start + done, some, parents, err);
         done += some;
         for (size_t parent = 0; parent < self->depth; parent++) {
             parents[parent].start += some;
@@ -356,18 +418,40 @@ static lk_rc append_leaf(walk *self, const struct ArrowArray *array, int64_t sta
         } else if (rc == LK_OK && done < self->count) { /* the next row would be too much */
             rc = flush(writer, of, err);
         }
-        if (rc != LK_OK) {
-            return rc;
-        }
     }
-    return LK_OK;
+    return rc;
+}
+
+/* The rows of the leaf's array that the rows at hand reach, through the lists above it. */
+static void reach(const walk *self, const struct ArrowArray *array, lk_shape_rows *out)
+{
+    int64_t start = self->first, end = self->first + self->count;
+    for (size_t node = 0; node < self->depth; node++) {
+        const lk_list_node      *at = &self->nodes[node];
+        const struct ArrowArray *below = node + 1 < self->depth ? self->nodes[node + 1].array : array;
+        if (at->offset_bytes > 0) {
+            start = lk_list_offset(at, start);
+            end = lk_list_offset(at, end);
+        }
+        start += below->offset;
+        end += below->offset;
+    }
+    *out = (lk_shape_rows){.array = array, .start = start, .count = end - start};
 }
 
 /* A leaf in lists: row by row, a page ends between two. */
 static lk_rc append_lists(walk *self, const struct ArrowArray *array, lk_err *err)
 {
-    column *of = &self->writer->columns[self->next++];
-    lk_rc   rc = LK_OK;
+    column           *of = &self->writer->columns[self->next++];
+    lk_rc             rc = LK_OK;
+    struct ArrowArray stored;
+    if (of->shape.kind != LK_SHAPE_PLAIN && self->count > 0) {
+        lk_shape_rows rows;
+        reach(self, array, &rows);
+        rc = store_rows(self->writer, of, &rows, &stored, err);
+        stored.offset = array->offset - rows.start; /* its first row is the one at rows.start of the array */
+        array = &stored;
+    }
     self->nodes[self->depth] = (lk_list_node){array, 0};
     for (int64_t row = 0; rc == LK_OK && row < self->count; row++) {
         rc = lk_leaf_append_row(&of->leaf, self->nodes, self->first + row, err);
@@ -384,7 +468,7 @@ static lk_rc append_field(
     walk *self, const struct ArrowSchema *field, const struct ArrowArray *array, int64_t start, lk_err *err)
 {
     bool list = is_list(field);
-    if (!list && !is_struct(field)) {
+    if (is_leaf(field)) {
         return self->lists > 0 ? append_lists(self, array, err) : append_leaf(self, array, start, err);
     }
     lk_rc rc = LK_OK;
@@ -534,6 +618,9 @@ lk_rc lk_file_writer_finish(lk_file_writer *self, lk_arena *arena, lk_file_writt
     lk_rc rc = self->v20 != NULL ? lk_v20_writer_flush(self->v20, err) : LK_OK;
     for (size_t index = 0; rc == LK_OK && index < self->column_count; index++) {
         rc = flush(self, &self->columns[index], err);
+    }
+    if (rc == LK_OK) {
+        rc = lk_blob_writer_finish(&self->blobs, err);
     }
     if (rc == LK_OK) {
         rc = put_tail(self, err);

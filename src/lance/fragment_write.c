@@ -20,27 +20,9 @@ lk_rc lk_fragment_writer_check_types(const struct ArrowSchema *schema, uint32_t 
     return LK_OK;
 }
 
-/* Columns whose pages are not what their Arrow type suggests. */
-static lk_rc check_layouts(const lk_lance_schema *schema, lk_err *err)
-{
-    for (size_t i = 0; i < schema->field_count; i++) {
-        const lk_lance_field *field = &schema->fields[i];
-        lk_bytes              blob = {0};
-        bool                  is_packed = field->leaf && field->end > i + 1;
-        if (is_packed || lk_schema_metadata(field->arrow, "lance-encoding:blob", &blob)) {
-            lk_rc rc = lk_fail(err, LK_E_UNSUPPORTED_FORMAT, "column %s", field->arrow->name);
-            lk_detail(err, "column \"%.60s\" is a %s, which this build does not write", field->arrow->name,
-                is_packed ? "packed struct" : "blob");
-            return rc;
-        }
-    }
-    return LK_OK;
-}
-
 lk_rc lk_fragment_writer_check(const lk_lance_schema *schema, uint32_t file_minor, lk_err *err)
 {
-    lk_rc rc = file_minor == 0 ? LK_OK : check_layouts(schema, err);
-    return rc == LK_OK ? lk_fragment_writer_check_types(&schema->arrow, file_minor, err) : rc;
+    return lk_fragment_writer_check_types(&schema->arrow, file_minor, err);
 }
 
 void lk_fragment_writer_init(

@@ -37,6 +37,42 @@ static ProtobufCBinaryData pack_variable(pb_encoding *outer, const lk_encoding *
     return data_of(pack(&outer->base, arena));
 }
 
+static ProtobufCBinaryData pack_packed(pb_encoding *outer, const lk_encoding *encoding, lk_arena *arena)
+{
+    Lk__Pbf__PackedStruct packed = LK__PBF__PACKED_STRUCT__INIT;
+    packed.n_bits_per_value = encoding->field_count;
+    packed.bits_per_value = lk_arena_take(arena, encoding->field_count * sizeof(uint64_t));
+    for (size_t field = 0; field < encoding->field_count; field++) {
+        packed.bits_per_value[field] = encoding->fields[field].bits;
+    }
+    packed.has_values = true;
+    packed.values = pack_encoding(encoding->values, arena);
+    outer->packed_struct = &packed;
+    return data_of(pack(&outer->base, arena));
+}
+
+static ProtobufCBinaryData pack_variable_packed(
+    pb_encoding *outer, const lk_encoding *encoding, lk_arena *arena)
+{
+    Lk__Pbf__VariablePackedStruct packed = LK__PBF__VARIABLE_PACKED_STRUCT__INIT;
+    Lk__Pbf__VariablePackedField *fields = lk_arena_take(arena, encoding->field_count * sizeof *fields);
+    packed.n_fields = encoding->field_count;
+    packed.fields = lk_arena_take(arena, encoding->field_count * sizeof(void *));
+    for (size_t index = 0; index < encoding->field_count; index++) {
+        const lk_packed_field *field = &encoding->fields[index];
+        lk__pbf__variable_packed_field__init(&fields[index]);
+        fields[index].has_value = true;
+        fields[index].value = pack_encoding(field->values, arena);
+        fields[index].has_bits_per_value = field->bits > 0;
+        fields[index].bits_per_value = field->bits;
+        fields[index].has_bits_per_length = field->length_bits > 0;
+        fields[index].bits_per_length = field->length_bits;
+        packed.fields[index] = &fields[index];
+    }
+    outer->variable_packed_struct = &packed;
+    return data_of(pack(&outer->base, arena));
+}
+
 static ProtobufCBinaryData pack_list(pb_encoding *outer, const lk_encoding *encoding, lk_arena *arena)
 {
     Lk__Pbf__FixedSizeList list = LK__PBF__FIXED_SIZE_LIST__INIT;
@@ -140,11 +176,13 @@ static ProtobufCBinaryData pack_encoding(const lk_encoding *encoding, lk_arena *
         return pack_split(&outer, encoding, arena);
     case LK_ENCODING_GENERAL:
         return pack_general(&outer, encoding, arena);
+    case LK_ENCODING_PACKED_STRUCT:
+        return pack_packed(&outer, encoding, arena);
+    case LK_ENCODING_VARIABLE_PACKED_STRUCT:
+        return pack_variable_packed(&outer, encoding, arena);
     case LK_ENCODING_NONE:
     case LK_ENCODING_CONSTANT:
     case LK_ENCODING_DICTIONARY:
-    case LK_ENCODING_PACKED_STRUCT:
-    case LK_ENCODING_VARIABLE_PACKED_STRUCT:
         break;
     }
     LK_ASSERT(!"an encoding that pages of ours do not have");
@@ -161,8 +199,22 @@ static void pack_any(const char *url, lk_bytes value, lk_arena *arena, lk_buf *o
     lk_buf_append_bytes(out, pack(&any.base, arena));
 }
 
-static void put_page(Lk__Pbf__PageLayout *page, lk_arena *arena, lk_buf *out)
+static void put_page(const lk_page_layout *layout, Lk__Pbf__PageLayout *page, lk_arena *arena, lk_buf *out)
 {
+    Lk__Pbf__PageLayout outer = LK__PBF__PAGE_LAYOUT__INIT;
+    Lk__Pbf__BlobLayout blob = LK__PBF__BLOB_LAYOUT__INIT;
+    int32_t             layers[LK_LAYERS_MAX];
+    if (layout->is_blob) {
+        for (size_t layer = 0; layer < layout->outer_layer_count; layer++) {
+            layers[layer] = layout->outer_layers[layer];
+        }
+        blob.has_inner_layout = true;
+        blob.inner_layout = data_of(pack(&page->base, arena));
+        blob.n_layers = layout->outer_layer_count;
+        blob.layers = layers;
+        outer.blob_layout = &blob;
+        page = &outer;
+    }
     pack_any(layout_url, pack(&page->base, arena), arena, out);
 }
 
@@ -195,7 +247,7 @@ static void put_miniblock(const lk_page_layout *layout, int32_t *layers, lk_aren
     block.has_num_items = layout->num_items > 0;
     block.num_items = layout->num_items;
     page.mini_block_layout = &block;
-    put_page(&page, arena, out);
+    put_page(layout, &page, arena, out);
 }
 
 static void put_fullzip(const lk_page_layout *layout, int32_t *layers, lk_arena *arena, lk_buf *out)
@@ -218,7 +270,7 @@ static void put_fullzip(const lk_page_layout *layout, int32_t *layers, lk_arena 
     zip.n_layers = layout->layer_count;
     zip.layers = layers;
     page.full_zip_layout = &zip;
-    put_page(&page, arena, out);
+    put_page(layout, &page, arena, out);
 }
 
 static void put_constant(const lk_page_layout *layout, int32_t *layers, lk_arena *arena, lk_buf *out)
@@ -242,7 +294,7 @@ static void put_constant(const lk_page_layout *layout, int32_t *layers, lk_arena
     constant.has_inline_value = layout->has_inline_value;
     constant.inline_value = data_of(layout->inline_value);
     page.constant_layout = &constant;
-    put_page(&page, arena, out);
+    put_page(layout, &page, arena, out);
 }
 
 void lk_pb_put_layout(const lk_page_layout *layout, lk_buf *out)

@@ -14,14 +14,7 @@
  */
 #include "lance/distinct.h"
 #include "lance/file_priv.h"
-
-typedef enum lk_shape_kind {
-    LK_SHAPE_PLAIN,
-    LK_SHAPE_DICTIONARY,
-    LK_SHAPE_PACKED,
-    LK_SHAPE_BLOB_2_1,
-    LK_SHAPE_BLOB_2_2
-} lk_shape_kind;
+#include "lance/shape_kind.h"
 
 typedef struct lk_shape {
     lk_shape_kind             kind;

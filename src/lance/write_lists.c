@@ -55,7 +55,7 @@ static lk_rc put_items(
     return rc;
 }
 
-static int64_t offset_at(const lk_list_node *node, int64_t index)
+int64_t lk_list_offset(const lk_list_node *node, int64_t index)
 {
     const uint8_t *offsets = node->array->buffers[1];
     uint64_t       offset = 0;
@@ -95,7 +95,7 @@ static lk_rc put_slot(walk *self, size_t node, int64_t index, uint16_t rep, lk_e
     if (at->offset_bytes == 0) {
         return put_slot(self, node + 1, index + self->nodes[node + 1].array->offset, rep, err);
     }
-    int64_t start = offset_at(at, index), end = offset_at(at, index + 1);
+    int64_t start = lk_list_offset(at, index), end = lk_list_offset(at, index + 1);
     if (start == end) {
         leaf->hidden++;
         put_entry(leaf, rep, (uint16_t)(2 + 2 * layer));

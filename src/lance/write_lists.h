@@ -15,4 +15,7 @@ typedef struct lk_list_node {
 /* Appends the row at absolute index `row` of nodes[0], layer_count nodes in all. */
 LK_MUST_CHECK lk_rc lk_leaf_append_row(lk_leaf *leaf, const lk_list_node *nodes, int64_t row, lk_err *err);
 
+/* Where the items of the list at absolute index `index` begin. */
+int64_t lk_list_offset(const lk_list_node *node, int64_t index);
+
 #endif

@@ -227,7 +227,7 @@ static void put_dictionary(const lk_leaf *leaf, const lk_values *items, lk_page_
     if (items->offset_bytes > 0) {
         put_text_items(items, block);
     } else {
-        lk_buf_append(block, items->bytes, (size_t)items->count * (items->bits / 8));
+        lk_buf_append(block, items->bytes, ((size_t)items->count * items->bits + 7) / 8);
     }
     if (out->layout.large_chunk && lk_compression_is_general(asked)) { /* files of 2.1 have them plain */
         lk_scheme scheme = asked == LK_COMPRESSION_LZ4 ? LK_SCHEME_LZ4 : LK_SCHEME_ZSTD;

@@ -220,25 +220,37 @@ static void encode_values(const lk_leaf *leaf, const lk_page_levels *map, lk_pag
     lk_page_miniblock(leaf, &values, symbols, NULL, map, out);
 }
 
-void lk_page_encode(const lk_leaf *leaf, uint32_t file_minor, lk_page_out *out)
+void lk_page_begin(const lk_leaf *leaf, uint32_t file_minor, lk_page_out *out, lk_page_levels *map)
 {
-    lk_page_levels map;
-    bool           no_type = leaf->type.layout == LK_LAYOUT_NULL;
     out->layout = (lk_page_layout){.large_chunk = file_minor >= 2};
     out->node_count = 0;
     for (size_t buffer = 0; buffer < LK_PAGE_OUT_BUFFERS; buffer++) {
         lk_buf_clear(&out->buffers[buffer]);
     }
     if (leaf->lists > 0) {
-        choose_list_layers(leaf, out, &map);
+        choose_list_layers(leaf, out, map);
     } else {
-        choose_layers(leaf, out, &map);
+        choose_layers(leaf, out, map);
     }
-    if (leaf->lists > 0 && (leaf->rows == 0 || no_type)) {
-        lk_page_no_values(leaf, &map, out);
-    } else if (no_type || map.all_leaf_null) {
-        lk_page_all_null(leaf, &map, out);
-    } else if (file_minor < 2 || !lk_page_constant(leaf, out)) {
+}
+
+bool lk_page_without_values(const lk_leaf *leaf, const lk_page_levels *map, lk_page_out *out)
+{
+    bool none =
+        leaf->type.layout == LK_LAYOUT_NULL || (leaf->lists > 0 ? leaf->rows == 0 : map->all_leaf_null);
+    if (none && leaf->lists > 0) {
+        lk_page_no_values(leaf, map, out);
+    } else if (none) {
+        lk_page_all_null(leaf, map, out);
+    }
+    return none;
+}
+
+void lk_page_encode(const lk_leaf *leaf, uint32_t file_minor, lk_page_out *out)
+{
+    lk_page_levels map;
+    lk_page_begin(leaf, file_minor, out, &map);
+    if (!lk_page_without_values(leaf, &map, out) && (file_minor < 2 || !lk_page_constant(leaf, out))) {
         encode_values(leaf, &map, out);
     }
 }

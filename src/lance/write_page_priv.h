@@ -98,4 +98,9 @@ void lk_page_miniblock(const lk_leaf *leaf, const lk_values *values, bool symbol
 void lk_page_fullzip(const lk_leaf *leaf, const lk_values *values, const lk_encoding *text,
     const lk_page_levels *map, lk_page_out *out);
 
+/* Empties out and chooses the layers of the leaf's page. */
+void lk_page_begin(const lk_leaf *leaf, uint32_t file_minor, lk_page_out *out, lk_page_levels *map);
+/* The page of a leaf that has no values, nothing but nulls or empty lists; false: it has some. */
+bool lk_page_without_values(const lk_leaf *leaf, const lk_page_levels *map, lk_page_out *out);
+
 #endif

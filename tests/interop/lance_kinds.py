@@ -129,3 +129,33 @@ def without_dictionaries(kind):
     if pa.types.is_struct(kind):
         return pa.struct([field.with_type(without_dictionaries(field.type)) for field in kind])
     return pa.list_(kind.value_field.with_type(without_dictionaries(kind.value_type))) if pa.types.is_list(kind) else kind
+
+
+def is_blob(field):
+    return (field.metadata or {}).get(b"lance-encoding:blob") == b"true"
+
+
+def logical(values, field):
+    """Bytes of blobs inside structs and lists as the structs that tables of file version 2.2 hold."""
+    if is_blob(field):
+        nulls = pa.nulls(len(values), pa.utf8())
+        made = pa.StructArray.from_arrays([values, nulls], ["data", "uri"], mask=values.is_null())
+        return made, pa.field(field.name, made.type, metadata={"ARROW:extension:name": "lance.blob.v2"})
+    if pa.types.is_struct(field.type):
+        members = [logical(values.field(i), field.type.field(i)) for i in range(field.type.num_fields)]
+        made = pa.StructArray.from_arrays([m[0] for m in members], fields=[m[1] for m in members], mask=values.is_null())
+        return made, pa.field(field.name, made.type)
+    if pa.types.is_list(field.type):
+        items, inner = logical(values.values, field.type.value_field)
+        made = pa.ListArray.from_arrays(values.offsets, items, type=pa.list_(inner), mask=values.is_null())
+        return made, pa.field(field.name, made.type)
+    return values, field
+
+
+def for_2_2(rows):
+    """The same rows for a table of file version 2.2: blobs below the top are structs."""
+    values, field = rows.column(0).combine_chunks(), rows.schema.field(0)
+    if is_blob(field):
+        return rows
+    values, field = logical(values, field)
+    return pa.table([values], schema=pa.schema([field.with_metadata(rows.schema.field(0).metadata)]))

@@ -6,6 +6,7 @@
  *       --at N           on top of version N (default: the latest)
  *       --rows-per-file N
  *       --property K=V   into the transaction
+ *       --outside        blobs may be uris
  *       --times N        appends IN N times, one version each
  *   lance_tool scan DIR OUT [--version N] [--row-id] [--with _rowaddr ...]; OUT is a file, or a stream where there are dictionaries
  *       --values         dictionaries as their values
@@ -36,7 +37,7 @@ typedef struct tool_options {
     uint64_t           version, rows_per_file, times;
     lk_file_version    file_version;
     lk_commit_property property;
-    bool               has_property, stable_row_ids, values, bytes;
+    bool               has_property, stable_row_ids, values, bytes, outside;
     unsigned           meta;
 } tool_options;
 
@@ -58,6 +59,10 @@ static bool parse_options(int count, char **arguments, tool_options *out)
         }
         if (strcmp(arguments[i], "--row-id") == 0) {
             out->meta |= LK_META_ROW_ID;
+            continue;
+        }
+        if (strcmp(arguments[i], "--outside") == 0) {
+            out->outside = true;
             continue;
         }
         if (strcmp(arguments[i], "--values") == 0 || strcmp(arguments[i], "--bytes") == 0) {
@@ -118,6 +123,7 @@ static lk_rc append(const lk_lance_env *env, const char *input, const tool_optio
         .properties = &options->property,
         .property_count = options->has_property,
         .max_rows_per_file = options->rows_per_file,
+        .outside_blobs = options->outside,
     };
     lk_rc rc = lk_dataset_open(env, options->version, &base, err);
     for (uint64_t i = 0; i < options->times && rc == LK_OK; i++) {
