@@ -101,7 +101,7 @@ static lk_rc member_encoding(
         *out = (lk_packed_field){.values = text, .length_bits = bits};
         return LK_OK;
     }
-    if (type.layout == LK_LAYOUT_STRUCT && lk_packed_row_bits(field) == 0) {
+    if (type.layout == LK_LAYOUT_STRUCT && lk_packed_row_bits(field, false) == 0) {
         *out = (lk_packed_field){.length_bits = 32};
         return variable_encoding(field, depth + 1, arena, &out->values, err);
     }
@@ -134,7 +134,7 @@ static lk_rc variable_encoding(
 lk_rc lk_packed_encoding(const struct ArrowSchema *field, uint32_t file_minor, lk_arena *arena,
     const lk_encoding **out, lk_err *err)
 {
-    uint32_t row_bits = lk_packed_row_bits(field);
+    uint32_t row_bits = lk_packed_row_bits(field, false);
     if (row_bits > 0) {
         return fixed_encoding(field, row_bits, arena, out, err);
     }

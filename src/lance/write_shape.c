@@ -104,7 +104,7 @@ lk_rc lk_write_shape_open(
     }
     if (lk_is_packed(field)) {
         self->kind = LK_SHAPE_PACKED;
-        store_bytes(self, lk_packed_row_bits(field) / 8);
+        store_bytes(self, lk_packed_row_bits(field, false) / 8);
         return lk_packed_encoding(field, file_minor, &self->arena, &self->encoding, err);
     }
     return field->dictionary != NULL ? open_dictionary(self, err) : LK_OK;
@@ -253,7 +253,7 @@ lk_rc lk_write_shape_convert(lk_write_shape *self, const lk_shape_rows *rows, lk
         rc = number_rows(self, rows, err);
     } else if (self->kind == LK_SHAPE_PACKED) {
         rc = lk_packed_rows(
-            self->field, rows, validity, lk_packed_row_bits(self->field) / 8, bytes, &self->offsets, err);
+            self->field, rows, validity, lk_packed_row_bits(self->field, false) / 8, bytes, &self->offsets, err);
     } else {
         rc = lk_blob_rows(blobs, self->field, rows, validity, bytes, &self->offsets, err);
     }
