@@ -222,7 +222,7 @@ static lk_rc build_and_read(const lk_change *change, lk_bytes key, lk_change_pla
     int32_t  field_id_max = (*out)->has_field_id_max ? lk_manifest_field_id_max(*out) : 0;
     if (flags.reader == version->reader_flags && flags.writer == version->writer_flags &&
         (!(*out)->has_field_id_max || field_id_max == (*out)->field_id_max)) {
-        return lk_manifest_check_row_ids(*out, err);
+        return LK_OK;
     }
     version->reader_flags = flags.reader;
     version->writer_flags = flags.writer;
@@ -232,10 +232,7 @@ static lk_rc build_and_read(const lk_change *change, lk_bytes key, lk_change_pla
     *out = NULL;
     lk_buf_clear(object);
     rc = build_object(change, plan, object, err);
-    if (rc == LK_OK) {
-        rc = lk_manifest_parse(lk_buf_view(object), key, out, err);
-    }
-    return rc == LK_OK ? lk_manifest_check_row_ids(*out, err) : rc;
+    return rc == LK_OK ? lk_manifest_parse(lk_buf_view(object), key, out, err) : rc;
 }
 
 /* Takes the manifest, whose object this is. */

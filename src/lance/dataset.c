@@ -105,6 +105,9 @@ void lk_dataset_unref(lk_dataset *dataset)
         lk_deletion_close(dataset->deletions[i]);
     }
     free(dataset->deletions);
+    if (dataset->env.budget != NULL) {
+        lk_budget_give(dataset->env.budget, dataset->deletion_bytes);
+    }
     lk_row_identity_free(dataset->identity, dataset);
     for (size_t i = 0; i < dataset->manifest->base_count; i++) {
         lk_file_cache_unref(dataset->bases[i].files);

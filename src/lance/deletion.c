@@ -6,6 +6,7 @@
 
 #include "arrow/ipc.h"
 #include "base/limits.h"
+#include "lance/deletion_write.h"
 #include "lance/roaring_read.h"
 
 #include <inttypes.h>
@@ -89,6 +90,18 @@ static lk_rc add_run(void *context, uint32_t first, uint32_t count, lk_err *err)
     return rc;
 }
 
+/* What is wrong with the Arrow file is wrong with the table, not with a request. */
+static lk_rc add_arrow_file(lk_deletion *deletion, lk_bytes file, lk_err *err)
+{
+    lk_rc rc = add_arrow(deletion, file, err);
+    if (rc != LK_E_INVALID_IPC) {
+        return rc;
+    }
+    lk_err cause = *err;
+    *err = (lk_err){0};
+    return lk_fail(err, LK_E_CORRUPT_FILE, "%s", cause.detail);
+}
+
 /* -- reading ----------------------------------------------------------------------------------------- */
 
 static lk_rc load(lk_store *store, lk_bytes key, lk_buf *out, lk_err *err)
@@ -117,7 +130,7 @@ lk_rc lk_deletion_parse(
     deletion->words = calloc((size_t)rows / 64 + 1, sizeof *deletion->words);
     lk_rc rc = deletion->words == NULL      ? lk_fail(err, LK_E_LIMIT, "no memory for %" PRIu64 " rows", rows)
                : kind == LK_DELETION_BITMAP ? lk_roaring_read(file, add_run, deletion, err)
-                                            : add_arrow(deletion, file, err);
+                                            : add_arrow_file(deletion, file, err);
     if (rc == LK_OK && deletion->count != count) {
         rc = lk_fail(
             err, LK_E_CORRUPT_FILE, "%" PRIu64 " rows, the manifest says %" PRIu64, deletion->count, count);
@@ -135,10 +148,7 @@ lk_rc lk_deletion_read(lk_store *store, const lk_fragment *fragment, lk_deletion
     lk_arena                arena = {0};
     lk_buf                  file = {0};
     const lk_deletion_file *in = &fragment->deletion;
-    bool                    has_directory = in->base == NULL || in->base->is_dataset_root;
-    lk_bytes                key = lk_arena_format(&arena, "%s%" PRIu64 "-%" PRIu64 "-%" PRIu64 ".%s",
-        has_directory ? "_deletions/" : "", fragment->id, in->read_version, in->id,
-        in->kind == LK_DELETION_ARRAY ? "arrow" : "bin");
+    lk_bytes                key = lk_deletion_key(fragment->id, in, &arena);
 
     lk_rc rc = load(store, key, &file, err);
     if (rc == LK_OK) {

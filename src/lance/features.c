@@ -27,7 +27,7 @@ static const struct feature {
     {"managed blobs", false, false},
     {"field ids that are not reused", true, true},
     {"zone write seeds", false, false},
-    {"object metadata", true, false},
+    {"object metadata", false, false},
 };
 
 enum { FEATURE_COUNT = sizeof features_by_bit / sizeof features_by_bit[0] };
@@ -59,11 +59,23 @@ static lk_rc check_flags(uint64_t flags, bool commit, lk_err *err)
     return LK_OK;
 }
 
+/* From before the format was named: its files say what it is, and without any the flag that nobody sets any more. */
+static bool named_by_files(lk_manifest *manifest)
+{
+    for (size_t i = 0; i < manifest->fragment_count; i++) {
+        if (manifest->fragments[i].file_count > 0) {
+            manifest->file_minor = manifest->fragments[i].files[0].minor;
+            return manifest->fragments[i].files[0].major == 2;
+        }
+    }
+    manifest->file_minor = 0;
+    return ((manifest->reader_flags | manifest->writer_flags) & LK_FLAG_OLD_V2) != 0;
+}
+
 static lk_rc check_format(lk_manifest *manifest, const lk_pb_features *features, lk_err *err)
 {
     static const char *const versions[] = {"2.0", "2.1", "2.2"};
-    if (features->file_format.size == 0 && (manifest->reader_flags & LK_FLAG_OLD_V2) != 0) {
-        manifest->file_minor = 0; /* from before the format was named */
+    if (features->file_format.size == 0 && named_by_files(manifest)) {
         return LK_OK;
     }
     if (!lk_bytes_equal(features->file_format, LK_LITERAL("lance"))) {
@@ -81,9 +93,44 @@ static lk_rc check_format(lk_manifest *manifest, const lk_pb_features *features,
     return lk_refuse_feature(name, "read", err);
 }
 
+/* In a table with stable row ids every fragment has them. */
+static lk_rc check_row_ids(const lk_manifest *manifest, lk_err *err)
+{
+    bool stable = (manifest->reader_flags & LK_FLAG_STABLE_ROW_IDS) != 0;
+    for (size_t i = 0; stable && i < manifest->fragment_count; i++) {
+        if (!lk_fragment_has_row_ids(&manifest->fragments[i])) {
+            return lk_fail(err, LK_E_CORRUPT_FILE, "stable row ids, and fragment %llu has none",
+                (unsigned long long)manifest->fragments[i].id);
+        }
+    }
+    return LK_OK;
+}
+
+/* What both words must say, and what one of them says beside a field of the manifest. */
+static lk_rc check_pairs(const lk_manifest *manifest, lk_err *err)
+{
+    enum { PAIRED = 1 << 8 | 1 << 10 | 1 << 14 | 1 << 16 };
+    bool never_reused = (manifest->writer_flags & LK_FLAG_FIELD_IDS_NOT_REUSED) != 0;
+    if (((manifest->reader_flags ^ manifest->writer_flags) & PAIRED) != 0) {
+        return lk_fail(
+            err, LK_E_CORRUPT_FILE, "a feature of readers and writers is flagged for one of them only");
+    }
+    if (never_reused != manifest->has_field_id_max ||
+        (manifest->reader_flags & LK_FLAG_FIELD_IDS_NOT_REUSED) != 0) {
+        return lk_fail(
+            err, LK_E_CORRUPT_FILE, "the flag of field ids that are not reused, and its field, disagree");
+    }
+    return LK_OK;
+}
+
 lk_rc lk_manifest_check_features(lk_manifest *manifest, const lk_pb_features *features, lk_err *err)
 {
     lk_rc rc = check_flags(manifest->reader_flags, false, err);
+    if (rc != LK_OK) {
+        return rc;
+    }
+    rc = check_pairs(manifest, err);
+    rc = rc == LK_OK ? check_row_ids(manifest, err) : rc;
     if (rc != LK_OK) {
         return rc;
     }
@@ -125,20 +172,6 @@ lk_flags lk_manifest_flags(const lk_manifest *manifest)
         .writer = (manifest->writer_flags & ~(uint64_t)MADE_ANEW) | both |
                   (manifest->config_count > 0 ? (uint64_t)LK_FLAG_CONFIG : 0),
     };
-}
-
-lk_rc lk_manifest_check_row_ids(const lk_manifest *manifest, lk_err *err)
-{
-    bool stable = (manifest->reader_flags & LK_FLAG_STABLE_ROW_IDS) != 0;
-    for (size_t i = 0; stable && i < manifest->fragment_count; i++) {
-        if (!lk_fragment_has_row_ids(&manifest->fragments[i])) {
-            lk_rc rc = lk_fail(err, LK_E_UNSUPPORTED_FORMAT, "fragment %llu without row ids",
-                (unsigned long long)manifest->fragments[i].id);
-            lk_detail(err, "this build cannot do so to a table with stable row ids");
-            return rc;
-        }
-    }
-    return LK_OK;
 }
 
 int32_t lk_manifest_field_id_max(const lk_manifest *manifest)

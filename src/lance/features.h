@@ -21,9 +21,6 @@ LK_MUST_CHECK lk_rc lk_manifest_check_features(
 /* The flags that a version with this content must have: some bits say what is in it, the others are kept. */
 lk_flags lk_manifest_flags(const lk_manifest *manifest);
 
-/* In a table with stable row ids every fragment has them. LK_E_UNSUPPORTED_FORMAT. */
-LK_MUST_CHECK lk_rc lk_manifest_check_row_ids(const lk_manifest *manifest, lk_err *err);
-
 /* The highest field id that was ever given out, as far as the version knows; -1: none. */
 int32_t lk_manifest_field_id_max(const lk_manifest *manifest);
 

@@ -150,9 +150,10 @@ static lk_rc decode_deletion(
         .id = pb->id,
         .count = pb->num_deleted_rows,
     };
-    if (!find_base(manifest, pb->has_base_id != 0, pb->base_id, &out->base)) {
-        return lk_fail(
-            err, LK_E_CORRUPT_FILE, "deletion file names base path %u, which is not there", pb->base_id);
+    if (!find_base(manifest, pb->has_base_id != 0, pb->base_id, &out->base) ||
+        (out->base != NULL && !out->base->is_dataset_root)) {
+        return lk_fail(err, LK_E_CORRUPT_FILE,
+            "deletion file names base path %u, which is not there or no table", pb->base_id);
     }
     return LK_OK;
 }

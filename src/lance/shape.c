@@ -290,7 +290,7 @@ static lk_rc finish_blob(lk_shape *self, lk_column *column, struct ArrowArray *o
     return rc;
 }
 
-lk_rc lk_shape_finish(lk_shape *self, lk_column *column, struct ArrowArray *out, lk_err *err)
+static lk_rc finish(lk_shape *self, lk_column *column, struct ArrowArray *out, lk_err *err)
 {
     switch (self->kind) {
     case LK_SHAPE_DICTIONARY:
@@ -307,6 +307,16 @@ lk_rc lk_shape_finish(lk_shape *self, lk_column *column, struct ArrowArray *out,
     lk_rc rc = lk_decode_check_text(column, err);
     if (rc == LK_OK) {
         lk_column_finish(column, out);
+    }
+    return rc;
+}
+
+lk_rc lk_shape_finish(lk_shape *self, lk_column *column, struct ArrowArray *out, lk_err *err)
+{
+    lk_rc rc = finish(self, column, out, err);
+    if (rc != LK_OK && self->source->file != NULL) {
+        lk_context(
+            err, "column %zu of %.*s", self->source->column, LK_FMT(lk_file_reader_key(self->source->file)));
     }
     return rc;
 }

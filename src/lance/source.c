@@ -94,7 +94,8 @@ static lk_rc find_leaf(const lk_dataset *dataset, size_t fragment, const lk_lanc
     int32_t at = -1;
     *found = lk_fragment_find(&dataset->manifest->fragments[fragment], field->id, file, &at);
     if (*found && at < 0) {
-        return lk_fail(err, LK_E_CORRUPT_FILE, "field %d is listed without a column", field->id);
+        return lk_fail(err, LK_E_CORRUPT_FILE, "%.*s: field %d is listed without a column",
+            LK_FMT(dataset->manifest->fragments[fragment].files[*file].path), field->id);
     }
     *column = (size_t)at;
     return LK_OK;
@@ -111,7 +112,8 @@ static lk_rc leaf_source(
     }
     rc = lk_dataset_file(dataset, fragment, file, &out->file, err);
     if (rc == LK_OK && out->column >= lk_file_reader_column_count(out->file)) {
-        rc = lk_fail(err, LK_E_CORRUPT_FILE, "field %d is in column %zu of %zu", field->id, out->column,
+        rc = lk_fail(err, LK_E_CORRUPT_FILE, "%.*s: field %d is in column %zu of %zu",
+            LK_FMT(lk_file_reader_key(out->file)), field->id, out->column,
             lk_file_reader_column_count(out->file));
     }
     return rc;
@@ -228,7 +230,11 @@ lk_rc lk_dataset_deletion(lk_dataset *dataset, size_t fragment, const lk_deletio
     if (rc == LK_OK) {
         rc = gone(lk_deletion_read(place.store, in, &read, err), err);
     }
+    if (rc == LK_OK && dataset->env.budget != NULL) {
+        rc = lk_budget_take(dataset->env.budget, lk_deletion_bytes(read), err);
+    }
     if (rc != LK_OK) {
+        lk_deletion_close(read);
         return rc;
     }
     lk_mutex_lock(&dataset->mutex);
@@ -239,6 +245,9 @@ lk_rc lk_dataset_deletion(lk_dataset *dataset, size_t fragment, const lk_deletio
     }
     *out = dataset->deletions[fragment];
     lk_mutex_unlock(&dataset->mutex);
+    if (read != NULL && dataset->env.budget != NULL) {
+        lk_budget_give(dataset->env.budget, lk_deletion_bytes(read));
+    }
     lk_deletion_close(read);
     return LK_OK;
 }

@@ -13,6 +13,7 @@
  *       --bytes          blobs as their bytes
  *   lance_tool find DIR ID,ID... [--version N]  the addresses of rows by their ids; - where there is no such row
  *   lance_tool info DIR [--version N]   version, rows, fragments
+ *   lance_tool flags DIR [--version N]  reader and writer feature flags
  *   lance_tool versions DIR
  *   lance_tool refs DIR                 tags and branches: kind, name, version
  *   lance_tool property DIR KEY [--version N]
@@ -278,6 +279,9 @@ static lk_rc with_dataset(const lk_lance_env *env, char **arguments, const tool_
         rc = find(dataset, arguments[3], err);
     } else if (rc == LK_OK && strcmp(command, "property") == 0) {
         rc = property(dataset, arguments[3], err);
+    } else if (rc == LK_OK && strcmp(command, "flags") == 0) {
+        printf("%" PRIu64 " %" PRIu64 "\n", lk_dataset_manifest(dataset)->reader_flags,
+            lk_dataset_manifest(dataset)->writer_flags);
     } else if (rc == LK_OK) {
         printf("%" PRIu64 " %" PRIu64 " %zu\n", lk_dataset_version(dataset), lk_dataset_row_count(dataset),
             lk_dataset_manifest(dataset)->fragment_count);
@@ -329,11 +333,12 @@ int main(int argc, char **argv)
     lk_err       err = {0};
     lk_store    *store = NULL;
     if (argc < 3) {
-        fprintf(stderr, "usage: lance_tool create|append|scan|find|info|versions|refs|property DIR ...\n");
+        fprintf(
+            stderr, "usage: lance_tool create|append|scan|find|info|flags|versions|refs|property DIR ...\n");
         return 2;
     }
-    bool has_operand =
-        strcmp(argv[1], "versions") != 0 && strcmp(argv[1], "info") != 0 && strcmp(argv[1], "refs") != 0;
+    bool has_operand = strcmp(argv[1], "versions") != 0 && strcmp(argv[1], "info") != 0 &&
+                       strcmp(argv[1], "refs") != 0 && strcmp(argv[1], "flags") != 0;
     int first = has_operand ? 4 : 3;
     if (argc < first || !parse_options(argc - first, argv + first, &options)) {
         return 2;
