@@ -5,6 +5,8 @@
 #include "arrow/cast.h"
 #include "arrow/type.h"
 
+#include <stdio.h>
+
 static bool starts(const char *format, const char *prefix)
 {
     return strncmp(format, prefix, strlen(prefix)) == 0;
@@ -26,6 +28,25 @@ static const char *import_format(const char *format)
         return "f";
     }
     return starts(format, "tD") ? "l" : NULL;
+}
+
+/* A decimal of few digits, which DuckDB holds in 64 bits: so it need not convert each value. */
+static bool is_narrow_decimal(const struct ArrowSchema *field, lk_type *type)
+{
+    enum { DIGITS_MIN = 10, DIGITS_MAX = 18 };
+    return starts(field->format, "d:") && lk_type_of(field, type) && type->id == LK_TYPE_DECIMAL128 &&
+           type->precision >= DIGITS_MIN && type->precision <= DIGITS_MAX;
+}
+
+static lk_rc narrow_decimal_format(struct ArrowSchema *field, lk_err *err)
+{
+    lk_type type;
+    char    format[32];
+    if (!is_narrow_decimal(field, &type)) {
+        return LK_OK;
+    }
+    (void)snprintf(format, sizeof format, "d:%d,%d,64", (int)type.precision, (int)type.scale);
+    return set_format(field, format, err);
 }
 
 static lk_rc to_carrier(struct ArrowSchema *field, lk_err *err)
@@ -73,6 +94,9 @@ lk_rc lk_carrier_schema(const struct ArrowSchema *schema, struct ArrowSchema *ou
         struct ArrowSchema *field = out->children[i];
         if (lk_carrier_exists(field)) {
             rc = to_carrier(field, err);
+            if (rc == LK_OK) {
+                rc = narrow_decimal_format(field, err);
+            }
             continue;
         }
         /* Declared so that the other columns can be read; the scan refuses to read it. */
@@ -123,9 +147,72 @@ static lk_rc cast(
     return rc;
 }
 
+/* out[i] = the low half of in[i]; false when some high half is not its sign. */
+static bool low_halves(const int64_t *in, int64_t rows, int64_t *out)
+{
+    int64_t wrong = 0;
+    for (int64_t row = 0; row < rows; row++) {
+        out[row] = in[2 * row];
+        wrong |= in[2 * row + 1] ^ (in[2 * row] >> 63);
+    }
+    return wrong == 0;
+}
+
+static bool null_rows_only(const struct ArrowArray *array)
+{
+    const int64_t *in = (const int64_t *)array->buffers[1] + 2 * array->offset;
+    const uint8_t *valid = array->buffers[0];
+    bool           good = true;
+    for (int64_t row = 0; row < array->length; row++) {
+        bool fits = in[2 * row + 1] == in[2 * row] >> 63;
+        good = good && (fits || (valid != NULL && !lk_bit(valid, array->offset + row)));
+    }
+    return good;
+}
+
+static lk_rc narrow_decimals(struct ArrowArray *array, lk_err *err)
+{
+    struct ArrowArray out = {0};
+    int64_t           rows = array->length;
+    const int64_t    *in = (const int64_t *)array->buffers[1] + 2 * array->offset;
+    if (ArrowArrayInitFromType(&out, NANOARROW_TYPE_INT64) != NANOARROW_OK ||
+        ArrowBufferResize(ArrowArrayBuffer(&out, 1), rows * 8, false) != NANOARROW_OK) {
+        lk_array_release(&out);
+        return lk_fail(err, LK_E_LIMIT, "no memory for %lld decimals", (long long)rows);
+    }
+    if (!low_halves(in, rows, (int64_t *)(void *)ArrowArrayBuffer(&out, 1)->data) && !null_rows_only(array)) {
+        lk_array_release(&out);
+        return lk_fail(err, LK_E_CORRUPT_FILE, "a decimal of more digits than its type has");
+    }
+    if (array->null_count != 0 && array->buffers[0] != NULL) {
+        struct ArrowBitmap *bits = ArrowArrayValidityBitmap(&out);
+        if (ArrowBitmapReserve(bits, rows) != NANOARROW_OK) {
+            lk_array_release(&out);
+            return lk_fail(err, LK_E_LIMIT, "no memory for %lld bits", (long long)rows);
+        }
+        memset(bits->buffer.data, 0, (size_t)(rows + 7) / 8);
+        lk_bits_copy(array->buffers[0], array->offset, bits->buffer.data, 0, rows);
+        bits->buffer.size_bytes = (rows + 7) / 8;
+        bits->size_bits = rows;
+    }
+    out.length = rows;
+    out.null_count = array->null_count;
+    if (ArrowArrayFinishBuildingDefault(&out, NULL) != NANOARROW_OK) {
+        lk_array_release(&out);
+        return lk_fail(err, LK_E_LIMIT, "decimals");
+    }
+    lk_array_release(array);
+    lk_array_move(&out, array);
+    return LK_OK;
+}
+
 lk_rc lk_carrier_import(
     const struct ArrowSchema *field, const struct ArrowSchema *carrier, struct ArrowArray *array, lk_err *err)
 {
+    lk_type type;
+    if (is_narrow_decimal(field, &type)) {
+        return narrow_decimals(array, err);
+    }
     if (!has_format(field, "e")) {
         return LK_OK; /* every other carrier has the same buffers */
     }
