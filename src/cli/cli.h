@@ -31,6 +31,7 @@ extern const lk_cli_command lk_cli_lance_commands[];
 extern const lk_cli_command lk_cli_lance_change_commands[];
 extern const lk_cli_command lk_cli_lance_rows_commands[];
 extern const lk_cli_command lk_cli_lance_index_commands[];
+extern const lk_cli_command lk_cli_lance_take_commands[];
 extern const lk_cli_command lk_cli_selftest_commands[];
 extern const lk_cli_command lk_cli_config_commands[];
 

@@ -97,6 +97,19 @@ uint64_t lk_row_set_count(const lk_row_set *set)
     return count;
 }
 
+void lk_row_set_intersect(lk_row_set *set, lk_row_set *other)
+{
+    for (size_t i = 0; i < item_count(set); i++) {
+        lk_fragment_rows *mine = &items(set)[i];
+        size_t            at = lower_bound(other, mine->fragment_id);
+        if (at < item_count(other) && items(other)[at].fragment_id == mine->fragment_id) {
+            roaring_bitmap_and_inplace(mine->rows, items(other)[at].rows);
+        } else {
+            roaring_bitmap_clear(mine->rows);
+        }
+    }
+}
+
 const lk_fragment_rows *lk_row_set_fragments(lk_row_set *set, size_t *count)
 {
     *count = item_count(set);

@@ -15,6 +15,8 @@ void        lk_row_set_free(lk_row_set *set); /* accepts NULL */
 /* Adds addresses, in any order (ascending ones are fastest); one that is there already changes nothing. */
 void     lk_row_set_add(lk_row_set *set, const uint64_t *addresses, size_t count);
 uint64_t lk_row_set_count(const lk_row_set *set);
+/* Leaves what is in the other one, too. */
+void lk_row_set_intersect(lk_row_set *set, lk_row_set *other);
 
 /* -- for this room: one fragment's rows; ascending by fragment ------------------------------------------ */
 typedef struct lk_fragment_rows {

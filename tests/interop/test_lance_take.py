@@ -1,0 +1,152 @@
+"""Chosen rows: `lake lance take` and `lake lance scan --filter --row-ids` beside pylance, over random tables."""
+import os
+import random
+import subprocess
+
+import lance
+import numpy as np
+import pyarrow as pa
+import pytest
+
+from lance_support import FULL, ROOT, assert_same, read_ipc, write_ipc
+
+LAKE = os.environ.get("LAKE_BIN", ROOT / "build/lake")
+SEEDS = range(200 if FULL else 6)
+
+
+def lake(*words, fails=False):
+    done = subprocess.run([LAKE, "lance", *map(str, words)], capture_output=True, text=True, timeout=120)
+    assert (done.returncode != 0) == fails, done.stderr
+    return done.stderr
+
+
+def read(verb, uri, out, *words):
+    lake(verb, uri, *words, "-o", out)
+    return read_ipc(out)
+
+
+# -- random tables -----------------------------------------------------------------------------------
+LEAVES = [pa.int8(), pa.uint32(), pa.int64(), pa.float32(), pa.float64(), pa.bool_(), pa.utf8(), pa.large_utf8(),
+          pa.binary(), pa.date32(), pa.timestamp("us"), pa.decimal128(20, 3), pa.binary(5)]
+
+
+def random_type(rng, depth=0):
+    kind = rng.choice(["leaf"] * 5 + (["list", "large_list", "struct", "vector"] if depth < 3 else []))
+    if kind == "list":
+        return pa.list_(random_type(rng, depth + 1))
+    if kind == "large_list":
+        return pa.large_list(random_type(rng, depth + 1))
+    if kind == "struct":
+        return pa.struct([pa.field(name, random_type(rng, depth + 1)) for name in "abc"[:rng.randint(1, 3)]])
+    if kind == "vector":
+        return pa.list_(rng.choice([pa.float32(), pa.int16()]), rng.choice([3, 16, 300]))
+    return rng.choice(LEAVES)
+
+
+def random_array(rng, numbers, kind, count, nullable=True):
+    """Few and many distinct values, runs, nulls, empties; a null list owns no items."""
+    nulls = numbers.random(count) < rng.choice([0, 0.1, 0.9]) if nullable else np.zeros(count, bool)
+    mask = pa.array(nulls)
+    if pa.types.is_fixed_size_list(kind):
+        items = random_array(rng, numbers, kind.value_type, count * kind.list_size, nullable=False)
+        return pa.FixedSizeListArray.from_arrays(items, kind.list_size, mask=mask)
+    if pa.types.is_list(kind) or pa.types.is_large_list(kind):
+        sizes = np.where(nulls, 0, numbers.integers(0, rng.choice([1, 3, 12]), count))
+        offsets = np.concatenate([[0], np.cumsum(sizes)])
+        made = pa.LargeListArray if pa.types.is_large_list(kind) else pa.ListArray
+        width = pa.int64() if pa.types.is_large_list(kind) else pa.int32()
+        items = random_array(rng, numbers, kind.value_type, int(offsets[-1]))
+        return made.from_arrays(pa.array(offsets, width), items, type=kind, mask=mask)
+    if pa.types.is_struct(kind):
+        children = [random_array(rng, numbers, field.type, count) for field in kind]
+        return pa.StructArray.from_arrays(children, fields=list(kind), mask=mask)
+    few = rng.choice([1, 5, 100, 10**6])
+    words = numbers.integers(0, few, count)
+    words = np.sort(words) if rng.random() < 0.3 else words
+    if pa.types.is_boolean(kind):
+        values = pa.array(words % 2 == 0)
+    elif pa.types.is_floating(kind):
+        values = pa.array(words / 7).cast(kind)
+    elif pa.types.is_decimal(kind):
+        values = pa.array(words).cast(pa.decimal128(20, 0)).cast(kind)
+    elif pa.types.is_date32(kind):
+        values = pa.array(words.astype(np.int32)).cast(kind)
+    elif pa.types.is_fixed_size_binary(kind):
+        values = pa.array([b"%05d" % (word % 100000) for word in words], kind)
+    elif pa.types.is_integer(kind) or pa.types.is_timestamp(kind):
+        values = pa.array(words % 100 if kind == pa.int8() else words).cast(kind)
+    else:
+        long = rng.choice([0, 0, 300])
+        texts = [("x" * (word % (long + 1)) + f"text {word}").encode() for word in words.tolist()]
+        values = pa.array(texts, pa.binary()).cast(kind)
+    return pa.array([None] * count, kind) if count and nulls.all() else values.take(
+        pa.array(np.arange(count), mask=nulls)) if nulls.any() else values
+
+
+def random_table(seed):
+    rng, numbers = random.Random(seed), np.random.default_rng(seed)
+    count = rng.choice([0, 1, 50, 3000, 20_000])
+    columns = {"id": pa.array(np.arange(count))}
+    for number in range(rng.randint(1, 4)):
+        columns[f"c{number}"] = random_array(rng, numbers, random_type(rng), count)
+    return pa.table(columns)
+
+
+@pytest.fixture(params=SEEDS)
+def table(request, tmp_path):
+    """(rows as pylance reads them, directory, seed): written by pylance, or by us and then deleted from by it."""
+    seed, rows = request.param, random_table(request.param)
+    rng = random.Random(seed)
+    uri, version = tmp_path / "t.lance", rng.choice(["2.1", "2.2"])
+    lance.write_dataset(rows, uri, data_storage_version=version, enable_stable_row_ids=seed % 3 == 0,
+                        max_rows_per_file=rng.choice([700, 6000, 10**6]))
+    if rng.random() < 0.6 and rows.num_rows > 10:
+        lance.dataset(uri).delete(f"id % {rng.choice([2, 7, 50])} = 1")
+    return lance.dataset(uri), uri, seed
+
+
+# -- tests -------------------------------------------------------------------------------------------
+def test_take_gives_the_rows_that_pylance_gives(table, tmp_path):
+    dataset, uri, seed = table
+    rng, count = random.Random(seed), dataset.count_rows()
+    for wanted in ([], [rng.randrange(count) for _ in range(200)], sorted(rng.sample(range(count), min(count, 300))),
+                   [count - 1] * 3) if count else ([],):
+        listed = ",".join(map(str, wanted))
+        assert_same(read("take", uri, tmp_path / "out.arrow", "--rows", listed), dataset.take(wanted))
+        assert_same(read("take", uri, tmp_path / "out.arrow", "--rows", listed, "--columns", "id"),
+                    dataset.take(wanted, columns=["id"]))
+
+
+def test_take_by_row_ids_leaves_deleted_rows_out(table, tmp_path):
+    dataset, uri, seed = table
+    ids = dataset.to_table(columns=["id"], with_row_id=True)["_rowid"].to_pylist()
+    first = lance.dataset(str(uri), version=1).to_table(columns=["id"], with_row_id=True)["_rowid"].to_pylist()
+    rng = random.Random(seed)
+    wanted = [rng.choice(first) for _ in range(100)] if first else []
+    (tmp_path / "ids.txt").write_text("\n".join(map(str, wanted)))
+    expected = dataset._take_rows(wanted) if set(wanted) & set(ids) else dataset.to_table().slice(0, 0)
+    assert_same(read("take", uri, tmp_path / "out.arrow", "--row-ids", tmp_path / "ids.txt"), expected)
+    arrow = write_ipc(tmp_path / "ids.arrow", pa.table({"_rowid": pa.array(wanted, pa.uint64())}))
+    assert_same(read("take", uri, tmp_path / "out.arrow", "--row-ids", arrow), expected)
+
+
+def test_a_condition_and_row_ids_keep_exactly_their_rows(table, tmp_path):
+    dataset, uri, seed = table
+    rng = random.Random(seed)
+    low = rng.randrange(20_000)
+    for condition in (f"id >= {low} AND id < {low + 500}", f"id % 97 = {seed % 97}", f"id IN (3, {low}, 700)"):
+        assert_same(read("scan", uri, tmp_path / "out.arrow", "--filter", condition),
+                    dataset.to_table(filter=condition))
+    ids = dataset.to_table(columns=["id"], with_row_id=True)
+    chosen = [row for row in zip(ids["id"].to_pylist(), ids["_rowid"].to_pylist()) if row[0] % 11 == 0]
+    (tmp_path / "ids.txt").write_text(" ".join(str(row_id) for _, row_id in chosen))
+    some = read("scan", uri, tmp_path / "out.arrow", "--row-ids", tmp_path / "ids.txt", "--filter", "id % 2 = 0")
+    assert_same(some, dataset.to_table(filter="id % 22 = 0"))
+
+
+def test_rows_that_are_not_there_are_refused_by_name(tmp_path):
+    lance.write_dataset(pa.table({"a": [1, 2, 3]}), tmp_path / "t.lance")
+    assert "offset 3" in lake("take", tmp_path / "t.lance", "--rows", "0,3", "-o", tmp_path / "o", fails=True)
+    assert "is not a row" in lake("take", tmp_path / "t.lance", "--rows", "-1", "-o", tmp_path / "o", fails=True)
+    assert "--row-ids" in lake("take", tmp_path / "t.lance", "-o", tmp_path / "o", fails=True)
+    assert not (tmp_path / "o").exists()
