@@ -191,6 +191,10 @@ static slot *await_head(scan *self)
             lk_mutex_unlock(&self->mutex);
             (void)run(self, morsel);
             lk_mutex_lock(&self->mutex);
+        } else if (head->state == SLOT_READY &&
+                   head->batch.length == 0) { /* it was ready before it was the head */
+            lk_array_release(&head->batch);
+            pass_head(self);
         } else {
             return head;
         }
