@@ -274,11 +274,28 @@ static lk_rc flush(lk_v20_writer *self, size_t index, lk_err *err)
     return rc;
 }
 
+/* Readers look at the first page of a struct or a list, even where there is nothing to read. */
+static lk_rc put_empty_page(lk_v20_writer *self, column *of, lk_err *err)
+{
+    if (of->page_count > 0 || (of->kind != COLUMN_STRUCT && of->kind != COLUMN_LIST)) {
+        return LK_OK;
+    }
+    if (of->kind == COLUMN_STRUCT) {
+        lk_v20_page_struct(&self->page);
+    } else {
+        lk_v20_page_list(&of->ends, 0, &self->page);
+    }
+    return put_page(self, of, 0, err);
+}
+
 lk_rc lk_v20_writer_flush(lk_v20_writer *self, lk_err *err)
 {
     lk_rc rc = LK_OK;
     for (size_t index = 0; rc == LK_OK && index < self->column_count; index++) {
         rc = flush(self, index, err);
+    }
+    for (size_t index = 0; rc == LK_OK && index < self->column_count; index++) {
+        rc = put_empty_page(self, &self->columns[index], err);
     }
     return rc;
 }

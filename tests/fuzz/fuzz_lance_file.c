@@ -8,7 +8,7 @@
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
-enum { ROWS_MAX = 20000, COLUMNS_MAX = 16, DEPTH_MAX = 5 };
+enum { ROWS_MAX = 20000, COLUMNS_MAX = 48, DEPTH_MAX = 5 };
 
 /* The input as the one object of a store. */
 typedef struct object {
@@ -54,11 +54,12 @@ static const char *const formats[] = {"c", "s", "i", "l", "d:38,0", "b", "u", "U
 static void fill(struct ArrowSchema *field, lk_file_reader *file, size_t column, lk_field_source *out)
 {
     bool leaf = field->n_children == 0 || strncmp(field->format, "+w", 2) == 0;
-    *out = (lk_field_source){.field = field, .file = leaf ? file : NULL, .column = column};
+    bool v20 = lk_file_is_v20(file), list = strchr("lL", field->format[1]) != NULL;
+    *out = (lk_field_source){.field = field, .file = leaf || (v20 && list) ? file : NULL, .column = column};
     if (!leaf) { /* one child each, so the next source is free */
         out->children = out + 1;
         out->child_count = 1;
-        fill(field->children[0], file, column, out + 1);
+        fill(field->children[0], file, column + v20, out + 1);
     }
 }
 
@@ -125,6 +126,28 @@ static void decode_lists(lk_file_reader *file, size_t column, lk_buffer_pool *po
     }
 }
 
+/* What is one column and yet more than values. */
+static void decode_shapes(lk_file_reader *file, size_t column, lk_buffer_pool *pool)
+{
+    struct ArrowSchema   number = {.format = "i", .name = "a"}, wide = {.format = "g", .name = "b"};
+    struct ArrowSchema   text = {.format = "u", .name = "", .flags = ARROW_FLAG_NULLABLE};
+    struct ArrowSchema  *members[] = {&number, &wide};
+    struct ArrowSchema   shapes[] = {{.format = "+s", .name = "v", .n_children = 2, .children = members},
+          {.format = "Z", .name = "v"}, {.format = "s", .name = "v", .dictionary = &text}};
+    const lk_column_kind kinds[] = {LK_COLUMN_PACKED, LK_COLUMN_BLOB, LK_COLUMN_PLAIN};
+    for (size_t i = 0; i < 3; i++) {
+        uint64_t           rows = lk_file_reader_rows(file), count = rows < ROWS_MAX ? rows : ROWS_MAX;
+        const lk_row_range range = {rows - count, count};
+        lk_field_source    source = {.field = &shapes[i], .kind = kinds[i], .file = file, .column = column};
+        struct ArrowArray  out = {0};
+        lk_err             err = {0};
+        source.is_dictionary = shapes[i].dictionary != NULL;
+        if (count > 0 && lk_file_decode(&source, &range, 1, pool, &out, &err) == LK_OK) {
+            out.release(&out);
+        }
+    }
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     object          self = {.store = {&ops, {"fuzz", 4}}, .data = data, .size = size};
@@ -140,6 +163,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     for (size_t column = 0; column < columns && column < COLUMNS_MAX; column++) {
         decode_column(file, column, pool);
         decode_lists(file, column, pool);
+        decode_shapes(file, column, pool);
     }
     const lk_stats *stats = lk_file_stats(file);
     for (size_t zone = 0; zone < lk_stats_zone_count(stats) && zone < ROWS_MAX; zone++) {
