@@ -2,9 +2,9 @@
 # deps.sh - installs what lake is built and tested with. Safe to run again: it does only what is missing.
 #
 #   tools/deps.sh            Debian packages, DuckDB, nanoarrow: what a build needs
-#   tools/deps.sh --tests    the above, and the Python environments and the JDBC driver for the tests
+#   tools/deps.sh --tests    the above, and the Python environments, the JDBC driver and the S3 server for the tests
 #
-# Downloads go through the ordinary clients (apt-get, pip, mvn) and are checked against tools/deps.lock
+# Downloads go through the ordinary clients (apt-get, pip, mvn, go) and are checked against tools/deps.lock
 # before anything uses them. They are kept in ${LAKE_DEPS_DIR:-${XDG_CACHE_HOME:-~/.cache}/lake-deps},
 # which several checkouts may share; the checkout sees them as links in third_party/.
 set -euo pipefail
@@ -15,6 +15,7 @@ log=$cache/deps.log
 python=/usr/bin/python3
 duckdb=duckdb-2.0.0
 nanoarrow=nanoarrow-0.9.0
+versitygw=versitygw-1.8.0
 
 build_packages=(
     ca-certificates ccache clang clang-format clang-tidy cmake cppcheck g++ gcc git make maven ninja-build
@@ -157,6 +158,25 @@ get_flight_jdbc() {
     mv -f "$cache/downloads/$jar" "$cache/java/$jar"
 }
 
+go_builds() { # go_builds MINOR: is there a Go of at least 1.MINOR?
+    local version
+    version=$(go env GOVERSION 2>/dev/null) || return 1
+    [[ $version =~ ^go1\.([0-9]+) ]] && [ "${BASH_REMATCH[1]}" -ge "$1" ]
+}
+
+get_versitygw() { # Go's checksum database verifies what its client downloads
+    [ -d "$cache/$versitygw" ] && return 0
+    if ! go_builds 25; then
+        say "no Go 1.25 here: the S3 tests use moto, which checks no signatures"
+        get_venv moto
+        return 0
+    fi
+    say "building the S3 server for the tests (minutes)"
+    retry env GOBIN="$work/versitygw/bin" go install "github.com/versity/versitygw/cmd/versitygw@v${versitygw#*-}" ||
+        die "go could not build $versitygw; check the network and run this again"
+    mv "$work/versitygw" "$cache/$versitygw"
+}
+
 get_venv() { # get_venv NAME: a Python environment with exactly tools/requirements/NAME.txt
     local name=$1 list=$root/tools/requirements/$1.txt venv
     venv=$cache/venv-$name-$(sha256sum "$list" | cut -c1-12)
@@ -204,6 +224,8 @@ link "$cache/$nanoarrow" nanoarrow
 if $tests; then
     get_flight_jdbc
     link "$cache/java" java
+    get_versitygw
+    [ ! -d "$cache/$versitygw" ] || link "$cache/$versitygw" versitygw
     for name in main pylance7 pylance1; do
         get_venv $name
     done

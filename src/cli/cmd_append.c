@@ -1,7 +1,7 @@
 /* cmd_append.c - `lake append`: a file's rows into a table, checked and cast, in idempotent operations. */
-#include "arrow/cast.h"
 #include "arrow/ipc.h"
 #include "base/clock.h"
+#include "cli/casting.h"
 #include "cli/progress.h"
 #include "cli/remote.h"
 #include "cli/source.h"
@@ -9,38 +9,6 @@
 
 #include <inttypes.h>
 #include <stdlib.h>
-
-/* The source's batches in the table's schema. */
-typedef struct casting {
-    lk_batches  base; /* schema: the table's */
-    lk_batches *source;
-    int64_t     rows;
-} casting;
-
-static lk_rc casting_next(lk_batches *batches, struct ArrowArray *out, lk_err *err)
-{
-    casting          *self = (casting *)batches;
-    struct ArrowArray batch = {0};
-    lk_rc             rc = lk_batches_next(self->source, &batch, err);
-    if (rc != LK_OK || batch.release == NULL) {
-        *out = (struct ArrowArray){0};
-        return rc;
-    }
-    int64_t          count = batch.length;
-    lk_shared_array *shared = lk_array_share(&batch);
-    rc = lk_batch_cast(&self->source->schema, shared, &self->base.schema, self->rows, out, err);
-    lk_shared_array_unref(shared);
-    self->rows += count;
-    return rc;
-}
-
-/* Takes *schema's copy; source is borrowed. */
-static lk_rc casting_init(casting *out, lk_batches *source, const struct ArrowSchema *schema, lk_err *err)
-{
-    *out = (casting){.base = {.next = casting_next}, .source = source};
-    lk_rc rc = lk_schema_castable(&source->schema, schema, err);
-    return rc == LK_OK ? lk_schema_copy(schema, &out->base.schema, err) : rc;
-}
 
 typedef struct job {
     const char       *name, *path, *operation_id;
@@ -52,19 +20,19 @@ typedef struct job {
 static lk_rc run_ingest(job *j, lk_authority *authority, const struct ArrowSchema *schema, lk_err *err)
 {
     lk_batches *source = NULL;
-    casting     cast = {0};
+    lk_batches *cast = NULL;
     lk_rc       rc = lk_source_open(j->path, &j->source, &source, err);
     if (rc == LK_OK) {
-        rc = casting_init(&cast, source, schema, err);
+        rc = lk_casting_open(source, schema, &cast, err);
     }
     if (rc == LK_OK) {
         lk_progress progress = {.what = "rows"};
         j->ingest.progress = lk_progress_show;
         j->ingest.progress_context = &progress;
-        rc = lk_ingest_run(authority, NULL, &j->ingest, &cast.base, &j->done, err);
+        rc = lk_ingest_run(authority, NULL, &j->ingest, cast, &j->done, err);
         lk_progress_end(&progress);
     }
-    lk_schema_release(&cast.base.schema);
+    lk_batches_close(cast);
     lk_batches_close(source);
     return rc;
 }

@@ -53,7 +53,7 @@ lk_rc lk_source_open(const char *path, const lk_source_options *options, lk_batc
 {
     lk_sql_file_kind kind = LK_SQL_FILE_PARQUET;
     if (is_arrow(lk_bytes_of(path))) {
-        const lk_ipc_options ipc = {.decode_dictionaries = true};
+        const lk_ipc_options ipc = {.decode_dictionaries = !options->keep_dictionaries};
         lk_ipc_source       *source = NULL;
         lk_rc                rc = lk_ipc_source_file(path, &source, err);
         return rc != LK_OK ? rc : lk_ipc_open(source, &ipc, out, err);

@@ -9,8 +9,9 @@
 #include "cli/cli.h"
 
 typedef struct lk_source_options {
-    const char *null_text; /* CSV: what stands for null besides nothing; NULL: only nothing */
-    bool        text_only; /* CSV: every column as utf8, for a checked cast to a table's types */
+    const char *null_text;  /* CSV: what stands for null besides nothing; NULL: only nothing */
+    bool keep_dictionaries; /* Arrow: dictionary-encoded columns stay so, else they come as plain values */
+    bool text_only;         /* CSV: every column as utf8, for a checked cast to a table's types */
 } lk_source_options;
 
 /* Whether the name says what kind of file it is; LK_E_USAGE. The file is not looked at. */

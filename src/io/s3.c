@@ -299,7 +299,10 @@ lk_rc lk_s3_store_open(lk_store **out, lk_bytes uri, const lk_s3_options *option
             .connect_ms = LK_S3_CONNECT_MS,
             .stall_ms = options->timeout_ms < LK_S3_STALL_MS ? options->timeout_ms : LK_S3_STALL_MS,
             .at_once = LK_S3_REQUESTS_AT_ONCE};
-        rc = lk_http_client_open(&store->http, &http, err);
+        lk_err                why = {0};
+        if (lk_http_client_open(&store->http, &http, &why) != LK_OK) {
+            rc = lk_refuse(err, LK_E_INVALID_CONFIG, "AWS_CA_BUNDLE: %.150s", why.context);
+        }
     }
     if (rc != LK_OK) {
         close_store(&store->base);

@@ -268,6 +268,7 @@ static const struct advice {
         "the bucket is elsewhere; set AWS_REGION or AWS_ENDPOINT_URL_S3"},
     {"AuthorizationHeaderMalformed", 0, LK_E_INVALID_CONFIG, "set AWS_REGION to the bucket's region"},
     {"InvalidAccessKeyId", 0, LK_E_DENIED, "the server does not know AWS_ACCESS_KEY_ID"},
+    {"XAdminUserNotFound", 0, LK_E_DENIED, "the server does not know AWS_ACCESS_KEY_ID"},
     {"SignatureDoesNotMatch", 0, LK_E_DENIED, "AWS_SECRET_ACCESS_KEY is not the key's"},
     {"ExpiredToken", 0, LK_E_DENIED, "get a new AWS_SESSION_TOKEN with its keys"},
     {"InvalidToken", 0, LK_E_DENIED, "AWS_SESSION_TOKEN does not go with the keys"},
@@ -289,7 +290,8 @@ static struct advice advice_for(lk_bytes code, int status)
 {
     for (size_t i = 0; i < sizeof advices / sizeof advices[0]; i++) {
         const struct advice *a = &advices[i];
-        if (a->code != NULL ? lk_bytes_equal(code, lk_bytes_of(a->code)) : a->status == status) {
+        bool                 by_status = a->status == status && (status != 404 || code.size == 0);
+        if (a->code != NULL ? lk_bytes_equal(code, lk_bytes_of(a->code)) : by_status) {
             return *a;
         }
     }

@@ -56,9 +56,10 @@ typedef struct listing {
     bool           truncated;
     lk_store_entry one;
     bool           in_prefixes;
+    bool           encoded; /* this page's keys */
 } listing;
 
-/* Keys come percent-encoded (encoding-type=url), since XML cannot carry them all. */
+/* Keys come percent-encoded (encoding-type=url), since XML cannot carry them all, from servers that know how. */
 static lk_bytes decode_key(lk_bytes text, lk_arena *arena)
 {
     char  *out = lk_arena_take(arena, text.size + 1);
@@ -84,7 +85,7 @@ static lk_bytes decode_key(lk_bytes text, lk_arena *arena)
 
 static void take_key(listing *self, lk_bytes text)
 {
-    lk_bytes key = decode_key(text, self->arena);
+    lk_bytes key = self->encoded ? decode_key(text, self->arena) : text;
     if (lk_bytes_starts(key, self->under)) {
         self->one.name = (lk_bytes){key.data + self->under.size, key.size - self->under.size};
     }
@@ -126,12 +127,21 @@ static lk_rc add_entry(listing *self, lk_err *err)
     return LK_OK;
 }
 
+static bool keys_are_encoded(lk_bytes text)
+{
+    lk_arena arena = {0};
+    bool     encoded = lk_bytes_equal(lk_xml_find(text, "EncodingType", &arena), LK_LITERAL("url"));
+    lk_arena_close(&arena);
+    return encoded;
+}
+
 static lk_rc parse_page(listing *self, lk_bytes text, lk_err *err)
 {
     lk_xml       xml = lk_xml_of(text);
     lk_xml_event event = LK_XML_END;
     lk_bytes     element = {"", 0};
     lk_rc        rc = LK_OK;
+    self->encoded = keys_are_encoded(text);
     while (rc == LK_OK && (event = lk_xml_next(&xml, self->arena)) != LK_XML_END && event != LK_XML_BROKEN) {
         bool prefixes = lk_bytes_equal(xml.value, LK_LITERAL("CommonPrefixes"));
         bool starts_one = prefixes || lk_bytes_equal(xml.value, LK_LITERAL("Contents"));
@@ -243,8 +253,9 @@ static lk_rc remove_key(lk_s3_store *store, lk_bytes key, lk_err *err)
     lk_arena   arena = {0};
     lk_s3_call call = {.method = "DELETE", .key = key};
     lk_rc      rc = lk_s3_run_one(store, &call, err);
+    lk_bytes   code = rc == LK_OK ? lk_s3_code(&call, &arena) : (lk_bytes){0};
     bool       absent = rc == LK_OK && call.http.status == 404 &&
-                  !lk_bytes_equal(lk_s3_code(&call, &arena), LK_LITERAL("NoSuchBucket"));
+                  (code.size == 0 || lk_bytes_equal(code, LK_LITERAL("NoSuchKey")));
     if (rc == LK_OK && call.http.status != 204 && call.http.status != 200 && !absent) {
         rc = lk_s3_fail(store, &call, err);
     }

@@ -1,5 +1,5 @@
 /*
- * append.c - making tables and adding rows to them: data files first, then the commit (change.h).
+ * append.c - adding rows to tables: data files first, then the commit (change.h).
  */
 #include "arrow/cast.h"
 #include "arrow/schema.h"
@@ -9,7 +9,6 @@
 #include "lance/fragment_write.h"
 #include "lance/rebase.h"
 #include "lance/row_lineage.h"
-#include "lance/versions.h"
 
 #include <inttypes.h>
 #include <stdlib.h>
@@ -118,71 +117,5 @@ lk_rc lk_dataset_append(lk_dataset *base, lk_committer *committer, lk_batches *s
     lk_fragment_writer_deinit(&a.writer);
     lk_buf_deinit(&a.message);
     lk_change_deinit(&a.base);
-    return rc;
-}
-
-/* -- creating ---------------------------------------------------------------------------------------- */
-
-typedef struct creation {
-    lk_change              base; /* first: plan_creation gets this */
-    const lk_lance_schema *schema;
-} creation;
-
-static lk_rc plan_creation(
-    lk_change *change, const lk_manifest *tip, lk_arena *arena, lk_change_plan *plan, lk_err *err)
-{
-    (void)tip;
-    (void)err;
-    lk_buf   message = {0};
-    bool     stable = change->options != NULL && change->options->stable_row_ids;
-    uint64_t flags = stable ? (uint64_t)LK_FLAG_STABLE_ROW_IDS : 0;
-    plan->version.reader_flags = plan->version.writer_flags = flags;
-    plan->schema = ((creation *)change)->schema;
-    lk_pb_overwrite_encode(NULL, 0, plan->schema, &message);
-    plan->operation = lk_arena_copy(arena, lk_buf_view(&message));
-    lk_buf_deinit(&message);
-    return LK_OK;
-}
-
-static const lk_change_ops creation_ops = {LK_OPERATION_OVERWRITE, NULL, plan_creation};
-
-static lk_rc check_absent(const lk_lance_env *env, lk_err *err)
-{
-    lk_version latest = {0};
-    bool       found = false;
-    lk_rc      rc = lk_versions_latest(env->store, &latest, &found, err);
-    return rc == LK_OK && found ? lk_fail(err, LK_E_TABLE_EXISTS, "a version exists already") : rc;
-}
-
-lk_rc lk_dataset_create(const lk_lance_env *env, lk_committer *committer, const struct ArrowSchema *schema,
-    const lk_write_options *options, lk_dataset **out, lk_err *err)
-{
-    lk_lance_schema *lance_schema = NULL;
-    lk_manifest     *committed = NULL;
-    creation c = {.base = {.ops = &creation_ops, .env = env, .committer = committer, .options = options}};
-    struct ArrowSchema adapted = {0};
-    lk_rc              rc = lk_adapt_schema(schema, lk_change_file_minor(&c.base), &adapted, err);
-    if (rc == LK_OK) {
-        rc = lk_lance_schema_from_arrow(&adapted, &lance_schema, err);
-    }
-    if (rc == LK_OK) {
-        c.schema = lance_schema;
-        rc = lk_fragment_writer_check_types(&lance_schema->arrow, lk_change_file_minor(&c.base), err);
-    }
-    if (rc == LK_OK) {
-        rc = check_absent(env, err);
-    }
-    if (rc == LK_OK) {
-        rc = lk_change_commit(&c.base, &committed, err);
-    }
-    if (rc == LK_OK) {
-        *out = lk_dataset_new(env, committed, NULL);
-    } else {
-        lk_change_undo(&c.base, err);
-        lk_context(err, "create %.*s", LK_FMT(env->store->uri));
-    }
-    lk_change_deinit(&c.base);
-    lk_schema_release(&adapted);
-    lk_lance_schema_close(lance_schema);
     return rc;
 }

@@ -318,6 +318,16 @@ static lk_rc sweep_versions(cleanup *c, lk_err *err)
     return rc;
 }
 
+/* Objects that a writer began and never finished, which no listing shows. */
+static lk_rc sweep_unfinished(cleanup *c, lk_err *err)
+{
+    int64_t before_ms = (int64_t)c->now_ms - (c->options->delete_unverified ? 0 : LK_CLEANUP_UNVERIFIED_MS);
+    size_t  count = 0;
+    lk_rc   rc = lk_store_remove_unfinished(c->env->store, before_ms, &count, err);
+    c->report->files_removed += count;
+    return rc;
+}
+
 static void count_only(cleanup *c)
 {
     for (size_t i = 0; i < c->version_count; i++) {
@@ -339,8 +349,8 @@ lk_rc lk_dataset_cleanup(
         rc = sweep_all(&c, err);
     } else if (rc == LK_OK && (rc = hide(&c, err)) == LK_OK && (rc = show_named(&c, err)) == LK_OK &&
                (rc = make_durable(&c, err)) == LK_OK && (rc = look_at_newer(&c, err)) == LK_OK &&
-               (rc = sweep_all(&c, err)) == LK_OK) {
-        rc = sweep_versions(&c, err);
+               (rc = sweep_all(&c, err)) == LK_OK && (rc = sweep_versions(&c, err)) == LK_OK) {
+        rc = sweep_unfinished(&c, err);
     }
     if (rc != LK_OK) {
         lk_context(err, "clean up %.*s", LK_FMT(env->store->uri));

@@ -155,6 +155,10 @@ typedef struct lk_write_options {
 LK_MUST_CHECK lk_rc lk_dataset_create(const lk_lance_env *env, lk_committer *committer,
     const struct ArrowSchema *schema, const lk_write_options *options, lk_dataset **out, lk_err *err);
 
+/* The same with the rows of source: version 1 has them all, or there is none. */
+LK_MUST_CHECK lk_rc lk_dataset_create_filled(const lk_lance_env *env, lk_committer *committer,
+    lk_batches *source, const lk_write_options *options, lk_dataset **out, lk_err *err);
+
 /* Writes all of source as new fragments and commits base+1 through the committer. *out is the new version.
  * When another commit took base+1: rebased if it was compatible and the committer stands alone, else
  * LK_E_CONFLICT. Schema names, order and types must match (LK_E_SCHEMA_MISMATCH names the column), but for other

@@ -38,8 +38,8 @@ lk_rc lk_versions_list(lk_store *store, lk_arena *arena, lk_version **versions, 
 }
 
 /* The names of V2 manifests count down, so where names come in order the first one is the latest: one request on an
- * object store, however many versions there are. Not found here: it may still be among the rest. */
-static lk_rc first_in_order(lk_store *store, lk_version *latest, bool *found, lk_err *err)
+ * object store, however many versions there are. Not decided here: it may still be among the rest. */
+static lk_rc first_in_order(lk_store *store, lk_version *latest, bool *found, bool *decided, lk_err *err)
 {
     enum { AHEAD_OF_VERSIONS_MAX = 8 }; /* temporaries and other names that may sort first */
     lk_arena        arena = {0};
@@ -47,13 +47,13 @@ static lk_rc first_in_order(lk_store *store, lk_version *latest, bool *found, lk
     size_t          count = 0;
     lk_rc           rc = lk_store_list_first(
                   store, LK_LITERAL("_versions"), AHEAD_OF_VERSIONS_MAX, &arena, &entries, &count, err);
-    *found = false;
     for (size_t i = 0; rc == LK_OK && i < count; i++) {
         if (lk_manifest_parse_name(entries[i].name, &latest->number, &latest->naming)) {
             *found = latest->naming == LK_MANIFEST_V2;
             break;
         }
     }
+    *decided = *found || count == 0;
     lk_arena_close(&arena);
     return rc;
 }
@@ -64,8 +64,9 @@ lk_rc lk_versions_latest(lk_store *store, lk_version *latest, bool *found, lk_er
     lk_version *versions = NULL;
     size_t      count = 0;
     *found = false;
-    lk_rc rc = lk_store_lists_in_order(store) ? first_in_order(store, latest, found, err) : LK_OK;
-    if (rc != LK_OK || *found) {
+    bool  decided = false;
+    lk_rc rc = lk_store_lists_in_order(store) ? first_in_order(store, latest, found, &decided, err) : LK_OK;
+    if (rc != LK_OK || decided) {
         return rc;
     }
     rc = collect(store, &arena, &versions, &count, err);

@@ -1,22 +1,21 @@
 """An S3 server for tests: versitygw over a directory, and a proxy before it that counts, delays, loses and fails.
 
-The server is the one that tools/deps.sh builds with Go. Where Go is missing or too old, moto (of the requirements)
-stands in: it checks no signatures, so tests that need a strict server ask `strict`.
+The server is the one that tools/deps.sh builds with Go. Where Go is missing or too old, moto stands in: it checks no
+signatures, so what only a strict server can judge asks `strict`.
 """
 import http.client
 import http.server
 import os
 import pathlib
-import shutil
 import socket
 import subprocess
-import sys
 import threading
 import time
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 BIN = pathlib.Path(os.environ.get("LAKE_BIN", ROOT / "build/lake"))
 GATEWAY = ROOT / "third_party/versitygw/bin/versitygw"
+MOTO = ROOT / "third_party/venv-moto/bin/python"
 ACCESS, SECRET, BUCKET = "lakekey", "lakesecret", "lake-test"
 FULL = bool(os.environ.get("LAKE_TEST_FULL"))
 
@@ -39,7 +38,7 @@ class Server:
             command = [GATEWAY, "--access", ACCESS, "--secret", SECRET, "--port", f"127.0.0.1:{self.port}",
                        "--quiet", "--keep-alive", "posix", directory / "data"]
         else:
-            command = [sys.executable, "-m", "moto.server", "-H", "127.0.0.1", "-p", str(self.port)]
+            command = [MOTO, "-m", "moto.server", "-H", "127.0.0.1", "-p", str(self.port)]
         self.log = open(directory / "server.log", "wb")
         self.process = subprocess.Popen(list(map(str, command)), stdout=self.log, stderr=subprocess.STDOUT)
         self.wait()
