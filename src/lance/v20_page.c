@@ -48,6 +48,7 @@ static lk_v20_array *add_flat(lk_v20_page_out *out, uint32_t bits, lk_bytes byte
 void lk_v20_page_out_deinit(lk_v20_page_out *out)
 {
     lk_arena_close(&out->nodes);
+    lk_value_tools_deinit(&out->tools);
     for (size_t buffer = 0; buffer < LK_V20_BUFFERS_MAX; buffer++) {
         lk_buf_deinit(&out->owned[buffer]);
     }
@@ -104,21 +105,22 @@ static const lk_v20_array *add_level(lk_v20_page_out *out, const lk_leaf *leaf, 
 }
 
 /* -- text ------------------------------------------------------------------------------------------ */
-/* Ends and bytes of `count` texts; nulls: the validity is in the leaf's marks. */
+/* Ends of texts, nulls already among them, and the `size` bytes that they are about. */
 static lk_v20_array *add_binary(
-    lk_v20_page_out *out, lk_buf *ends, uint64_t size, lk_bytes bytes, const lk_v20_compression *compression)
+    lk_v20_page_out *out, lk_buf *ends, lk_bytes bytes, const lk_field_options *options)
 {
     lk_v20_array *node = add_node(out, LK_V20_BINARY);
-    lk_v20_scheme scheme = bytes.size == 0 ? LK_V20_PLAIN : compression->scheme;
-    node->adjustment = size + 1;
+    bool          general = lk_compression_is_general(options->compression) && bytes.size > 0;
+    bool          lz4 = options->compression == LK_COMPRESSION_LZ4;
+    node->adjustment = bytes.size + 1;
     node->indices = add_flat(out, 64, lk_buf_view(ends));
-    if (scheme != LK_V20_PLAIN) {
+    if (general) {
         lk_buf *packed = own(out);
-        lk_compress(scheme == LK_V20_LZ4 ? LK_SCHEME_LZ4 : LK_SCHEME_ZSTD, compression->level, bytes, packed);
+        lk_compress(lz4 ? LK_SCHEME_LZ4 : LK_SCHEME_ZSTD, options->level, bytes, packed);
         bytes = lk_buf_view(packed);
     }
     lk_v20_array *values = add_flat(out, 8, bytes);
-    values->scheme = scheme;
+    values->scheme = !general ? LK_V20_PLAIN : lz4 ? LK_V20_LZ4 : LK_V20_ZSTD;
     node->values = values;
     return node;
 }
@@ -128,18 +130,27 @@ static uint64_t end_of(const lk_leaf *leaf, uint64_t row)
     return lk_load_u64(leaf->ends.data + row * 8);
 }
 
-static const lk_v20_array *add_text(
-    const lk_leaf *leaf, const lk_v20_compression *compression, lk_v20_page_out *out)
+static const lk_v20_array *add_text(const lk_leaf *leaf, lk_v20_page_out *out)
 {
-    lk_buf  *ends = own(out);
-    uint64_t size = leaf->values.size;
-    lk_buf_append_bytes(ends, lk_buf_view(&leaf->ends));
+    lk_buf   *ends = own(out);
+    lk_values values = lk_values_of(leaf);
+    bool      fsst =
+        leaf->options.compression == LK_COMPRESSION_FSST && lk_values_to_symbols(leaf, &values, &out->tools);
+    lk_bytes bytes = {values.bytes, (size_t)lk_values_end(&values, values.count)};
+    lk_buf_append(ends, values.ends, (size_t)values.count * 8);
     for (uint64_t row = 0; leaf->has_marks && row < leaf->rows; row++) {
         if (is_null(leaf, row)) {
-            lk_store_u64(ends->data + row * 8, end_of(leaf, row) + size + 1);
+            lk_store_u64(ends->data + row * 8, lk_load_u64(ends->data + row * 8) + bytes.size + 1);
         }
     }
-    return add_binary(out, ends, size, lk_buf_view(&leaf->values), compression);
+    lk_v20_array *binary = add_binary(out, ends, bytes, &leaf->options);
+    if (!fsst) {
+        return binary;
+    }
+    lk_v20_array *node = add_node(out, LK_V20_FSST);
+    node->symbol_table = lk_buf_view(&out->tools.table);
+    node->values = binary;
+    return node;
 }
 
 /* -- dictionaries ------------------------------------------------------------------------------------ */
@@ -188,9 +199,9 @@ static bool fill_indices(const lk_leaf *leaf, dictionary *items, lk_buf *indices
 
 static const lk_v20_array *add_dictionary(const lk_leaf *leaf, lk_v20_page_out *out)
 {
-    const lk_v20_compression plain = {LK_V20_PLAIN, 0};
-    dictionary               items = {0};
-    lk_buf                  *indices = own(out);
+    const lk_field_options plain = {0};
+    dictionary             items = {0};
+    lk_buf                *indices = own(out);
     if (!fill_indices(leaf, &items, indices)) {
         out->owned_count--;
         return NULL;
@@ -207,19 +218,19 @@ static const lk_v20_array *add_dictionary(const lk_leaf *leaf, lk_v20_page_out *
     }
     node->item_count = items.count == 0 ? 1 : items.count;
     node->indices = add_flat(out, 8, lk_buf_view(indices));
-    node->values = add_binary(out, ends, bytes->size, lk_buf_view(bytes), &plain);
+    node->values = add_binary(out, ends, lk_buf_view(bytes), &plain);
     return node;
 }
 
 /* -- pages ----------------------------------------------------------------------------------------- */
-void lk_v20_page_leaf(const lk_leaf *leaf, const lk_v20_compression *compression, lk_v20_page_out *out)
+void lk_v20_page_leaf(const lk_leaf *leaf, lk_v20_page_out *out)
 {
     start(out);
     if (leaf->offset_bytes > 0) {
         if (leaf->type.id == LK_TYPE_UTF8 && leaf->rows >= DICTIONARY_ROWS_MIN) {
             out->root = add_dictionary(leaf, out);
         }
-        out->root = out->root == NULL ? add_text(leaf, compression, out) : out->root;
+        out->root = out->root == NULL ? add_text(leaf, out) : out->root;
         return;
     }
     uint64_t nulls = leaf->type.layout == LK_LAYOUT_NULL ? leaf->rows : count_nulls(leaf);
@@ -280,12 +291,11 @@ lk_buf *lk_v20_page_indices(lk_v20_page_out *out)
 
 void lk_v20_page_dictionary(const lk_leaf *items, uint32_t index_bits, lk_v20_page_out *out)
 {
-    const lk_v20_compression plain = {LK_V20_PLAIN, 0};
-    lk_v20_array            *node = add_node(out, LK_V20_DICTIONARY);
+    lk_v20_array *node = add_node(out, LK_V20_DICTIONARY);
     node->item_count = items->rows;
     node->indices = add_flat(out, index_bits, lk_buf_view(&out->owned[0]));
     node->values =
-        items->offset_bytes > 0 ? add_text(items, &plain, out) : add_level(out, items, 0, items->has_marks);
+        items->offset_bytes > 0 ? add_text(items, out) : add_level(out, items, 0, items->has_marks);
     out->root = node;
 }
 

@@ -5,13 +5,13 @@
  * encodings that say what is in them.
  *
  *   fixed values   as they are; validities of the rows, and of a fixed-size list's items, before them
- *   text           64-bit ends and bytes, the bytes compressed where the column asks for it
+ *   text           64-bit ends and bytes, the bytes compressed or turned into FSST codes where the column asks for it
  *   utf8           100 rows and more with less than 100 different ones: a dictionary
  *
  * That is what every release of the reference writes and reads. Threads: confined.
  */
 #include "lance/v20_encoding.h"
-#include "lance/write_leaf.h"
+#include "lance/write_values.h"
 
 enum { LK_V20_BUFFERS_MAX = LK_LIST_LEVELS_MAX + 4 };
 
@@ -21,16 +21,11 @@ typedef struct lk_v20_page_out {
     lk_bytes            buffers[LK_V20_BUFFERS_MAX]; /* what is written: of the leaf, or of these */
     lk_buf              owned[LK_V20_BUFFERS_MAX];
     size_t              buffer_count, owned_count;
+    lk_value_tools      tools;
 } lk_v20_page_out;
 
-/* How a column asks to be compressed (its metadata). */
-typedef struct lk_v20_compression {
-    lk_v20_scheme scheme;
-    int           level; /* of zstd; 0: its default */
-} lk_v20_compression;
-
 /* The leaf has rows, and no layer but its own; out is reused. */
-void lk_v20_page_leaf(const lk_leaf *leaf, const lk_v20_compression *compression, lk_v20_page_out *out);
+void lk_v20_page_leaf(const lk_leaf *leaf, lk_v20_page_out *out);
 
 /* Ends of lists, 64 bits each; LK_V20_NULL_LIST is added to that of a null. */
 #define LK_V20_NULL_LIST (1ULL << 63)

@@ -18,13 +18,12 @@ typedef enum column_kind { COLUMN_STRUCT, COLUMN_LIST, COLUMN_LEAF, COLUMN_WIDE 
 typedef struct column {
     const lk_lance_field *field;
     column_kind           kind;
-    size_t                end;         /* the column behind the last one below */
-    lk_v20_compression    compression; /* LEAF */
-    lk_leaf               leaf;        /* LEAF */
-    lk_v20_wide           wide;        /* WIDE */
-    lk_buf                ends;        /* LIST: of the waiting rows */
-    uint64_t              items;       /* LIST: of the waiting rows */
-    uint64_t              rows;        /* STRUCT: all; LIST: waiting */
+    size_t                end;   /* the column behind the last one below */
+    lk_leaf               leaf;  /* LEAF */
+    lk_v20_wide           wide;  /* WIDE */
+    lk_buf                ends;  /* LIST: of the waiting rows */
+    uint64_t              items; /* LIST: of the waiting rows */
+    uint64_t              rows;  /* STRUCT: all; LIST: waiting */
     bool                  has_stats;
     lk_page_meta         *pages;
     size_t                page_count, page_room;
@@ -79,7 +78,9 @@ lk_rc lk_v20_writer_supports(const struct ArrowSchema *field, lk_err *err)
         return refuse(field, "maps", err);
     }
     if (!is_list(field) && !is_struct(field)) {
-        return lk_leaf_init(&leaf, field, 1, err);
+        rc = lk_leaf_init(&leaf, field, 1, err);
+        bool fsst = leaf.options.compression == LK_COMPRESSION_FSST && leaf.offset_bytes == 8;
+        return rc == LK_OK && fsst ? refuse(field, "FSST of 64-bit texts", err) : rc;
     }
     for (int64_t child = 0; rc == LK_OK && child < field->n_children; child++) {
         rc = lk_v20_writer_supports(field->children[child], err);
@@ -88,29 +89,6 @@ lk_rc lk_v20_writer_supports(const struct ArrowSchema *field, lk_err *err)
 }
 
 /* -- open ------------------------------------------------------------------------------------------ */
-/* What the column's metadata asks for. */
-static lk_rc read_compression(const struct ArrowSchema *field, lk_v20_compression *out, lk_err *err)
-{
-    lk_bytes scheme = {0}, level = {0};
-    *out = (lk_v20_compression){LK_V20_PLAIN, 0};
-    if (!lk_schema_metadata(field, "lance-encoding:compression", &scheme)) {
-        return LK_OK;
-    }
-    if (lk_bytes_equal(scheme, LK_LITERAL("zstd"))) {
-        out->scheme = LK_V20_ZSTD;
-    } else if (lk_bytes_equal(scheme, LK_LITERAL("lz4"))) {
-        out->scheme = LK_V20_LZ4;
-    } /* others are what the reference ignores, too */
-    if (lk_schema_metadata(field, "lance-encoding:compression-level", &level)) {
-        for (size_t digit = 0; digit < level.size && out->level < 100; digit++) {
-            bool good = level.data[digit] >= '0' && level.data[digit] <= '9';
-            out->level = good ? out->level * 10 + (level.data[digit] - '0') : 0;
-        }
-    }
-    (void)err;
-    return LK_OK;
-}
-
 static lk_rc open_column(lk_v20_writer *self, size_t index, lk_err *err)
 {
     column                   *made = &self->columns[index];
@@ -123,9 +101,6 @@ static lk_rc open_column(lk_v20_writer *self, size_t index, lk_err *err)
         return made->kind == COLUMN_WIDE ? lk_v20_wide_open(&made->wide, field, err) : LK_OK;
     }
     lk_rc rc = lk_leaf_init(&made->leaf, field, 1, err);
-    if (rc == LK_OK) {
-        rc = read_compression(field, &made->compression, err);
-    }
     made->has_stats =
         made->field->depth == 0 && made->leaf.level_count == 0 && made->leaf.type.layout != LK_LAYOUT_NULL;
     return rc;
@@ -265,7 +240,7 @@ static lk_rc flush(lk_v20_writer *self, size_t index, lk_err *err)
     } else if (of->kind == COLUMN_WIDE) {
         lk_v20_wide_page(&of->wide, &self->page);
     } else {
-        lk_v20_page_leaf(&of->leaf, &of->compression, &self->page);
+        lk_v20_page_leaf(&of->leaf, &self->page);
     }
     lk_rc rc = put_page(self, of, rows, err);
     of->rows = 0;

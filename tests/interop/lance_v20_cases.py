@@ -192,9 +192,11 @@ def test_what_2_0_cannot_say_both_refuse(uri, tmp_path, kind, value):  # noqa: F
 
 
 def test_compression_that_a_column_asks_for_is_used(uri, tmp_path):  # noqa: F811
-    texts = ["many words that repeat themselves again and again, row %d" % (i % 500) for i in range(5000)]
-    fields = [pa.field(name, pa.utf8(), metadata={"lance-encoding:compression": name}) for name in ("zstd", "none")]
-    rows = pa.table([pa.array(texts)] * 2, schema=pa.schema(fields))
+    texts = [None if i % 9 == 4 else "many words that repeat themselves again and again, row %d" % (i % 500)
+             for i in range(5000)]
+    fields = [pa.field(name, pa.utf8(), metadata={"lance-encoding:compression": name})
+              for name in ("zstd", "lz4", "fsst", "none")]
+    rows = pa.table([pa.array(texts)] * 4, schema=pa.schema(fields))
     create(uri, rows.schema, tmp_path, "2.0")
     append(uri, rows, tmp_path)
     theirs = tmp_path / "theirs.lance"
