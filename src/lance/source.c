@@ -197,7 +197,8 @@ lk_rc lk_dataset_source(lk_dataset *dataset, size_t fragment, size_t field, cons
     lk_rc rc = fill_source(dataset, fragment, field, as, arena, out, err);
     if (rc != LK_OK) {
         lk_dataset_source_close(out);
-        lk_context(err, "fragment %" PRIu64, dataset->manifest->fragments[fragment].id);
+        lk_context(err, "fragment %" PRIu64 " of %.*s", dataset->manifest->fragments[fragment].id,
+            LK_FMT(dataset->manifest->key));
     }
     return rc;
 }
