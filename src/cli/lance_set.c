@@ -76,8 +76,10 @@ static lk_rc take_others(changed_rows *self, lk_err *err)
     const struct ArrowArray *ids = lk_shared_array_get(self->current[self->set_count]);
     const lk_take_rows       rows = {
               LK_TAKE_ADDRESS, (const uint64_t *)ids->buffers[1] + ids->offset, (size_t)ids->length};
-    const lk_scan_options options = {
-        .columns = self->others, .column_count = self->column_count - self->set_count, .limit = UINT64_MAX};
+    const lk_scan_options options = {.columns = self->others,
+        .column_count = self->column_count - self->set_count,
+        .limit = UINT64_MAX,
+        .blobs = LK_BLOBS_STORED};
     return options.column_count == 0 ? LK_OK
                                      : lk_dataset_take(self->version, &rows, &options, &self->taken, err);
 }

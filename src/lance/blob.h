@@ -70,6 +70,11 @@ typedef struct lk_blob_outside {
 LK_MUST_CHECK lk_rc lk_blob_read_all(lk_file_reader *file, const lk_blob_outside *outside,
     const struct ArrowArray *descriptors, lk_buffer_pool *pool, struct ArrowArray *out, lk_err *err);
 
+/* The same as rows of a table's own blob type (struct<data, uri[, position, size]>, the field): bytes of blobs that the
+ * table holds, uris of external ones, whose bytes are not read. */
+LK_MUST_CHECK lk_rc lk_blob_read_stored(lk_file_reader *file, const struct ArrowSchema *field,
+    const struct ArrowArray *descriptors, lk_buffer_pool *pool, struct ArrowArray *out, lk_err *err);
+
 /* -- one blob ---------------------------------------------------------------------------------------- */
 typedef struct lk_blob lk_blob; /* open: a file-like range */
 

@@ -4,7 +4,6 @@
  */
 #include "lance/blob.h"
 
-#include "arrow/bits.h"
 #include "lance/column.h"
 #include "lance/file_priv.h"
 
@@ -34,6 +33,7 @@ typedef struct batch {
     size_t                 count, room;
     lk_buffer              gather;
     lk_buffer_pool        *pool;
+    bool                   inside; /* external blobs count as null */
 } batch;
 
 static lk_rc read_ranges(batch *self, const lk_store_range *ranges, size_t count, lk_err *err)
@@ -133,6 +133,13 @@ static lk_rc turn_to(batch *self, const lk_blob_descriptor *descriptor, lk_err *
     return rc;
 }
 
+/* The descriptor of a row whose bytes are asked for; false: it has none. */
+static bool find(
+    const batch *self, const struct ArrowArray *descriptors, int64_t row, lk_blob_descriptor *out)
+{
+    return lk_blob_descriptor_at(descriptors, row, out) && !(self->inside && out->kind == LK_BLOB_EXTERNAL);
+}
+
 /* What a row takes: external blobs may not say. */
 static lk_rc size_of(batch *self, const lk_blob_descriptor *descriptor, uint64_t *size, lk_err *err)
 {
@@ -155,7 +162,7 @@ static lk_rc lay_out(batch *self, const struct ArrowArray *descriptors, lk_buffe
     for (int64_t row = 0; rc == LK_OK && row < descriptors->length; row++) {
         lk_blob_descriptor descriptor;
         lk_store_u64(offsets->data + row * 8, at);
-        if (lk_blob_descriptor_at(descriptors, row, &descriptor)) {
+        if (find(self, descriptors, row, &descriptor)) {
             rc = size_of(self, &descriptor, &size, err);
             if (rc == LK_OK && __builtin_add_overflow(at, size, &at)) {
                 rc = lk_fail(err, LK_E_CORRUPT_FILE, "blobs of more bytes than can be counted");
@@ -176,7 +183,7 @@ static lk_rc read_rows(
         lk_blob_descriptor descriptor;
         uint64_t           at = lk_load_u64(offsets + row * 8);
         size_t             size = (size_t)(lk_load_u64(offsets + row * 8 + 8) - at);
-        if (size == 0 || !lk_blob_descriptor_at(descriptors, row, &descriptor)) {
+        if (size == 0 || !find(self, descriptors, row, &descriptor)) {
             continue;
         }
         rc = turn_to(self, &descriptor, err);
@@ -187,43 +194,118 @@ static lk_rc read_rows(
     return rc == LK_OK ? flush(self, err) : rc;
 }
 
-static lk_rc copy_validity(batch *self, const struct ArrowArray *from, lk_buffer *out, lk_err *err)
+static lk_rc mark_valid(batch *self, const struct ArrowArray *descriptors, lk_validity *out, lk_err *err)
 {
-    if (from->null_count == 0 || from->buffers[0] == NULL) {
-        return LK_OK;
+    lk_rc rc = LK_OK;
+    for (int64_t row = 0; rc == LK_OK && row < descriptors->length; row++) {
+        lk_blob_descriptor ignored;
+        uint16_t           level = !find(self, descriptors, row, &ignored);
+        rc = lk_validity_append(
+            out, self->pool, (uint64_t)descriptors->length, (uint64_t)row, &level, 1, 1, err);
     }
-    lk_rc rc = lk_buffer_take(self->pool, (size_t)from->length / 8 + 8, out, err);
+    return rc;
+}
+
+static lk_rc read_batch(
+    batch *self, const struct ArrowArray *descriptors, struct ArrowArray *out, lk_err *err)
+{
+    lk_buffer   buffers[3] = {0};
+    lk_validity validity = {0};
+    lk_rc       rc = lay_out(self, descriptors, &buffers[1], err);
     if (rc == LK_OK) {
-        memset(out->data, 0, (size_t)from->length / 8 + 1);
-        lk_bits_copy(from->buffers[0], from->offset, out->data, 0, from->length);
+        rc = mark_valid(self, descriptors, &validity, err);
     }
+    if (rc == LK_OK) {
+        uint64_t total = lk_load_u64(buffers[1].data + descriptors->length * 8);
+        rc = lk_buffer_take(self->pool, (size_t)total + 8, &buffers[2], err);
+    }
+    if (rc == LK_OK) {
+        rc = read_rows(self, descriptors, buffers[1].data, buffers[2].data, err);
+    }
+    buffers[0] = validity.bits;
+    if (rc == LK_OK) {
+        lk_column_node(out, (uint64_t)descriptors->length, validity.null_count, buffers, 3, 0);
+    }
+    for (size_t buffer = 0; buffer < 3; buffer++) {
+        lk_buffer_give(&buffers[buffer]);
+    }
+    lk_blob_close(self->open);
+    lk_buffer_give(&self->gather);
+    free(self->pieces);
     return rc;
 }
 
 lk_rc lk_blob_read_all(lk_file_reader *file, const lk_blob_outside *outside,
     const struct ArrowArray *descriptors, lk_buffer_pool *pool, struct ArrowArray *out, lk_err *err)
 {
-    batch     self = {.file = file, .outside = outside, .pool = pool};
-    lk_buffer buffers[3] = {0};
-    lk_rc     rc = lay_out(&self, descriptors, &buffers[1], err);
-    if (rc == LK_OK) {
-        rc = copy_validity(&self, descriptors, &buffers[0], err);
+    batch self = {.file = file, .outside = outside, .pool = pool};
+    return read_batch(&self, descriptors, out, err);
+}
+
+/* -- as a table stores them ------------------------------------------------------------------------------- */
+/* Member `child` of the table's type: uri, position or size, where the blob is external and it says so. */
+static lk_rc read_member(const struct ArrowSchema *field, const struct ArrowArray *descriptors, size_t child,
+    lk_buffer_pool *pool, struct ArrowArray *out, lk_err *err)
+{
+    const lk_thresholds levels = {.leaf = 1, .max = 1};
+    lk_column           column = {0};
+    lk_rc               rc =
+        lk_column_init(&column, field->children[child], (uint64_t)descriptors->length, pool, NULL, 0, err);
+    for (int64_t row = 0; rc == LK_OK && row < descriptors->length; row++) {
+        lk_blob_descriptor found = {0};
+        bool     there = lk_blob_descriptor_at(descriptors, row, &found) && found.kind == LK_BLOB_EXTERNAL;
+        uint64_t word = child == 2 ? found.position : found.size;
+        there = there && (child == 1 || found.size > 0);
+        lk_bytes value = child == 1 ? found.uri : (lk_bytes){(const char *)&word, sizeof word};
+        uint16_t level = !there;
+        if (there) {
+            rc = lk_column_put(&column, value, err);
+        } else {
+            lk_column_put_empty(&column, 1);
+        }
+        if (rc == LK_OK) {
+            rc = lk_column_validity(&column, &level, 1, &levels, err);
+        }
     }
     if (rc == LK_OK) {
-        uint64_t total = lk_load_u64(buffers[1].data + descriptors->length * 8);
-        rc = lk_buffer_take(pool, (size_t)total + 8, &buffers[2], err);
+        lk_column_finish(&column, out);
+    }
+    lk_column_deinit(&column);
+    return rc;
+}
+
+static lk_rc copy_nulls(
+    const struct ArrowArray *descriptors, lk_buffer_pool *pool, struct ArrowArray *out, lk_err *err)
+{
+    lk_validity validity = {0};
+    lk_rc       rc = LK_OK;
+    for (int64_t row = 0; rc == LK_OK && row < descriptors->length; row++) {
+        lk_blob_descriptor ignored;
+        uint16_t           level = !lk_blob_descriptor_at(descriptors, row, &ignored);
+        rc = lk_validity_append(
+            &validity, pool, (uint64_t)descriptors->length, (uint64_t)row, &level, 1, 1, err);
     }
     if (rc == LK_OK) {
-        rc = read_rows(&self, descriptors, buffers[1].data, buffers[2].data, err);
+        lk_column_set_validity(out, &validity);
+    }
+    lk_buffer_give(&validity.bits);
+    return rc;
+}
+
+lk_rc lk_blob_read_stored(lk_file_reader *file, const struct ArrowSchema *field,
+    const struct ArrowArray *descriptors, lk_buffer_pool *pool, struct ArrowArray *out, lk_err *err)
+{
+    batch self = {.file = file, .pool = pool, .inside = true};
+    lk_column_node(out, (uint64_t)descriptors->length, 0, &(lk_buffer){0}, 1, (size_t)field->n_children);
+    lk_rc rc = read_batch(&self, descriptors, out->children[0], err);
+    for (size_t child = 1; rc == LK_OK && child < (size_t)field->n_children; child++) {
+        rc = read_member(field, descriptors, child, pool, out->children[child], err);
     }
     if (rc == LK_OK) {
-        lk_column_node(out, (uint64_t)descriptors->length, (uint64_t)descriptors->null_count, buffers, 3, 0);
+        rc = copy_nulls(descriptors, pool, out, err);
     }
-    for (size_t buffer = 0; buffer < 3; buffer++) {
-        lk_buffer_give(&buffers[buffer]);
+    if (rc != LK_OK) {
+        out->release(out);
     }
-    lk_blob_close(self.open);
-    lk_buffer_give(&self.gather);
-    free(self.pieces);
     return rc;
 }

@@ -249,13 +249,30 @@ static lk_rc look_at_newer(cleanup *c, lk_err *err)
 
 /* -- removing ------------------------------------------------------------------------------------------------- */
 
-static bool may_go(const cleanup *c, lk_bytes key, const lk_store_entry *entry)
+static bool is_old(const cleanup *c, int64_t modified_ms)
 {
-    bool is_old = (int64_t)c->now_ms - entry->modified_ms >= LK_CLEANUP_UNVERIFIED_MS;
-    if (lk_name_set_has(&c->needed, key)) {
-        return false;
+    return (int64_t)c->now_ms - modified_ms >= LK_CLEANUP_UNVERIFIED_MS;
+}
+
+/* A directory is as old as the newest object in it: blobs beside a data file that is still being written. */
+static lk_rc directory_is_old(const cleanup *c, lk_bytes key, bool *old, lk_err *err)
+{
+    lk_arena        arena = {0};
+    lk_store_entry *entries = NULL;
+    size_t          count = 0;
+    lk_rc           rc = lk_store_list(c->env->store, key, &arena, &entries, &count, err);
+    for (size_t i = 0; rc == LK_OK && *old && i < count; i++) {
+        *old = entries[i].is_directory || is_old(c, entries[i].modified_ms);
     }
-    return c->options->delete_unverified || is_old || lk_name_set_has(&c->seen, key);
+    lk_arena_close(&arena);
+    return rc;
+}
+
+static lk_rc may_go(const cleanup *c, lk_bytes key, const lk_store_entry *entry, bool *goes, lk_err *err)
+{
+    bool known = c->options->delete_unverified || lk_name_set_has(&c->seen, key);
+    *goes = !lk_name_set_has(&c->needed, key) && (known || is_old(c, entry->modified_ms));
+    return *goes && !known && entry->is_directory ? directory_is_old(c, key, goes, err) : LK_OK;
 }
 
 static lk_rc remove_entry(cleanup *c, lk_bytes key, const lk_store_entry *entry, lk_err *err)
@@ -280,7 +297,9 @@ static lk_rc sweep(cleanup *c, const char *directory, lk_err *err)
     lk_rc           rc = lk_store_list(c->env->store, lk_bytes_of(directory), &arena, &entries, &count, err);
     for (size_t i = 0; rc == LK_OK && i < count; i++) {
         lk_bytes key = lk_arena_format(&arena, "%s/%.*s", directory, LK_FMT(entries[i].name));
-        if (may_go(c, key, &entries[i])) {
+        bool     goes = false;
+        rc = may_go(c, key, &entries[i], &goes, err);
+        if (rc == LK_OK && goes) {
             rc = remove_entry(c, key, &entries[i], err);
         }
     }
@@ -309,8 +328,11 @@ static lk_rc sweep_versions(cleanup *c, lk_err *err)
         lk_bytes key = lk_arena_format(&arena, "_versions/%.*s", LK_FMT(entries[i].name));
         bool     hidden = lk_bytes_starts(key, LK_LITERAL(HIDDEN_PREFIX)) ||
                       lk_bytes_starts(key, LK_LITERAL(MARKER_PREFIX));
-        bool temporary = lk_bytes_starts(entries[i].name, LK_LITERAL(".tmp"));
-        if (hidden || (temporary && may_go(c, key, &entries[i]))) {
+        bool goes = hidden;
+        if (!hidden && lk_bytes_starts(entries[i].name, LK_LITERAL(".tmp"))) {
+            rc = may_go(c, key, &entries[i], &goes, err);
+        }
+        if (rc == LK_OK && goes) {
             rc = lk_store_remove(c->env->store, key, err);
         }
     }

@@ -204,7 +204,7 @@ static lk_rc rewrite_group(compaction *c, group *g, lk_err *err)
 {
     lk_dataset     *part = NULL;
     lk_batches     *rows = NULL;
-    lk_scan_options options = {.limit = UINT64_MAX, .batch_rows = batch_rows(c, g)};
+    lk_scan_options options = {.limit = UINT64_MAX, .batch_rows = batch_rows(c, g), .blobs = LK_BLOBS_STORED};
     g->new_first = written(c);
     lk_rc rc = part_of(c, g, &part, err);
     for (size_t i = 0; i < g->count && rc == LK_OK; i++) {

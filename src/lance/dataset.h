@@ -19,6 +19,7 @@
 #include "base/thread.h"
 #include "io/store.h"
 #include "lance/commit.h"
+#include "lance/view.h"
 
 typedef struct lk_dataset lk_dataset;
 
@@ -87,7 +88,7 @@ typedef struct lk_scan_options {
     size_t        column_count;
     unsigned      meta;              /* lk_meta_column, added up */
     bool          dictionary_values; /* dictionary columns as their values; else as dictionaries */
-    bool          blob_bytes;        /* blobs as their bytes; else as descriptors (lance/blob.h) */
+    lk_blob_view  blobs;             /* as descriptors, bytes, or what a writer takes */
     bool          no_columns;        /* count only: batches with length and no children */
     const lk_predicate
         *predicate; /* NULL: every row; borrowed until close. Exact: rows that fail are dropped */

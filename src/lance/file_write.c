@@ -609,8 +609,11 @@ static void describe(const lk_file_writer *self, lk_arena *arena, lk_file_writte
     for (size_t index = 0; index < count; index++) {
         columns[index] = (lk_file_column){pages_of(self, index).field_id, (int32_t)index};
     }
-    *out = (lk_file_written){
-        .rows = self->rows, .size_bytes = self->position, .columns = columns, .column_count = count};
+    *out = (lk_file_written){.rows = self->rows,
+        .size_bytes = self->position,
+        .blob_count = self->blobs.last_id,
+        .columns = columns,
+        .column_count = count};
 }
 
 lk_rc lk_file_writer_finish(lk_file_writer *self, lk_arena *arena, lk_file_written *out, lk_err *err)

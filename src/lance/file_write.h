@@ -29,6 +29,7 @@ typedef struct lk_file_written {
     uint64_t              rows, size_bytes;
     const lk_file_column *columns; /* leaf fields in file order, in the arena given to finish */
     size_t                column_count;
+    uint32_t              blob_count; /* files beside it: blobs 1 to this (lance/blob.h) */
 } lk_file_written;
 
 /* Opens `key` for rows of this schema (borrowed until the writer is closed), for a file of version 2.<file_minor>.

@@ -5,6 +5,7 @@
 
 #include "arrow/cast.h"
 #include "arrow/schema.h"
+#include "lance/blob.h"
 #include "lance/file_write.h"
 
 enum { ROWS_PER_FILE = 1 << 20 };
@@ -80,6 +81,10 @@ static lk_rc finish_file(lk_fragment_writer *w, lk_err *err)
     lk_rc rc = lk_file_writer_finish(writer, &w->change->arena, &written, err);
     if (rc != LK_OK) {
         return rc;
+    }
+    lk_bytes key = lk_arena_format(&w->change->arena, "data/%.*s", LK_FMT(w->file_name));
+    for (uint32_t id = 1; id <= written.blob_count; id++) {
+        lk_change_wrote(w->change, lk_blob_key(key, id, &w->change->arena));
     }
     int32_t *ids = lk_arena_take(&w->change->arena, written.column_count * sizeof *ids);
     int32_t *columns = lk_arena_take(&w->change->arena, written.column_count * sizeof *columns);

@@ -264,8 +264,9 @@ static lk_rc check_pairs(const lk_batches *pairs, lk_err *err)
 static lk_rc open_merged(merged_rows *self, lk_dataset *version, lk_err *err)
 {
     const merge    *m = self->merge;
-    lk_scan_options options = {.limit = UINT64_MAX, .meta = LK_META_ROW_ADDRESS, .batch_rows = BATCH_ROWS};
-    lk_rc           rc = changed_schema(self->table, &self->base.schema, err);
+    lk_scan_options options = {
+        .limit = UINT64_MAX, .meta = LK_META_ROW_ADDRESS, .batch_rows = BATCH_ROWS, .blobs = LK_BLOBS_STORED};
+    lk_rc rc = changed_schema(self->table, &self->base.schema, err);
     if (rc == LK_OK) {
         rc = lk_schema_copy(lk_dataset_schema(m->source), &self->from, err);
     }

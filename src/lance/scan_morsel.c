@@ -26,23 +26,30 @@ typedef struct morsel {
     bool                exact; /* kept_ranges hold survivors only */
 } morsel;
 
-static lk_rc decode(const morsel *self, size_t column, const struct ArrowSchema *view,
-    const lk_row_range *ranges, size_t count, struct ArrowArray *out, lk_err *err)
+lk_rc lk_morsel_decode(const lk_morsel_scan *scan, size_t fragment, size_t column,
+    const struct ArrowSchema *view, const lk_row_range *ranges, size_t count, struct ArrowArray *out,
+    lk_err *err)
 {
-    lk_dataset     *dataset = self->scan->dataset;
+    lk_dataset     *dataset = scan->dataset;
     lk_field_source source = {0};
     lk_arena        arena = {0};
-    lk_rc           rc = lk_cancel_check(self->scan->cancel, err);
+    lk_rc           rc = lk_cancel_check(scan->cancel, err);
     if (rc == LK_OK) {
-        rc = lk_dataset_source(dataset, self->plan->fragment, dataset->manifest->schema->top[column],
+        rc = lk_dataset_source(dataset, fragment, dataset->manifest->schema->top[column],
             view->children[column], &arena, &source, err);
     }
     if (rc == LK_OK) {
-        rc = lk_file_decode(&source, ranges, count, self->scan->pool, out, err);
+        rc = lk_file_decode(&source, ranges, count, scan->pool, out, err);
         lk_dataset_source_close(&source);
     }
     lk_arena_close(&arena);
     return rc;
+}
+
+static lk_rc decode(const morsel *self, size_t column, const struct ArrowSchema *view,
+    const lk_row_range *ranges, size_t count, struct ArrowArray *out, lk_err *err)
+{
+    return lk_morsel_decode(self->scan, self->plan->fragment, column, view, ranges, count, out, err);
 }
 
 /* -- which rows survive ---------------------------------------------------------------------------- */

@@ -74,8 +74,9 @@ static lk_rc make_views(lk_morsel_scan *scan, const lk_scan_options *options, lk
     }
     scan->view = &scan->own_view;
     scan->plain = &scan->own_plain;
-    lk_view handed = {options->dictionary_values, options->blob_bytes}, tested = {true, false};
-    lk_rc   rc = lk_view_schema(table, handed, &scan->own_view, err);
+    lk_view handed = {options->dictionary_values, options->blobs}, tested = {true, LK_BLOBS_DESCRIBED};
+    scan->reads_blobs = options->blobs != LK_BLOBS_DESCRIBED;
+    lk_rc rc = lk_view_schema(table, handed, &scan->own_view, err);
     return rc == LK_OK ? lk_view_schema(table, tested, &scan->own_plain, err) : rc;
 }
 
@@ -421,6 +422,9 @@ lk_rc lk_dataset_morsel_scan(
     planner self = {.plan = {.scan = scan}, .scan = scan, .left = options->limit, .chosen = options->rows};
     self.target_rows = options->batch_rows > 0 ? options->batch_rows : MORSEL_ROWS;
     rc = plan(&self, err);
+    if (rc == LK_OK) {
+        rc = lk_plan_cut_blobs(scan, err);
+    }
     lk_arena_close(&self.arena);
     if (rc != LK_OK) {
         lk_morsel_scan_close(scan);

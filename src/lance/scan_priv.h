@@ -24,6 +24,7 @@ struct lk_morsel_scan {
     const struct ArrowSchema
                       *plain; /* the same as predicates see it: no dictionaries, blobs as descriptors */
     struct ArrowSchema own_view, own_plain; /* what these point to where they are not the table's */
+    bool               reads_blobs;         /* their bytes */
     const size_t      *columns;             /* top-level fields that are returned */
     size_t             column_count;
     unsigned           meta; /* lk_meta_column */
@@ -78,6 +79,15 @@ size_t              lk_meta_count(unsigned meta);
 /* `children` has one for each meta column. */
 LK_MUST_CHECK lk_rc lk_meta_columns(
     lk_morsel_scan *scan, const lk_kept_rows *rows, struct ArrowArray **children, lk_err *err);
+
+/* Decodes rows of a top-level column as `view` has it. */
+LK_MUST_CHECK lk_rc lk_morsel_decode(const lk_morsel_scan *scan, size_t fragment, size_t column,
+    const struct ArrowSchema *view, const lk_row_range *ranges, size_t count, struct ArrowArray *out,
+    lk_err *err);
+
+/* Cuts the morsels of a scan that hands out bytes of blobs so that none has more than 16 MiB of them, or one
+ * row. Reads the descriptors of all planned rows. */
+LK_MUST_CHECK lk_rc lk_plan_cut_blobs(lk_morsel_scan *scan, lk_err *err);
 
 /* Decodes morsel `index`. *out: a batch; one of length 0 has no columns. */
 LK_MUST_CHECK lk_rc lk_morsel_run(lk_morsel_scan *scan, size_t index, struct ArrowArray *out, lk_err *err);

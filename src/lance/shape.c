@@ -4,6 +4,7 @@
 #include "arrow/bits.h"
 #include "lance/blob.h"
 #include "lance/decode_priv.h"
+#include "lance/view.h"
 
 #include <stdio.h>
 
@@ -43,6 +44,16 @@ static lk_rc open_dictionary(lk_shape *self, lk_err *err)
     return LK_OK;
 }
 
+/* What is wanted of a blob column; its field is of the view's type. */
+static lk_blob_view wanted(const lk_shape *self)
+{
+    const struct ArrowSchema *field = self->source->field;
+    if (strcmp(field->format, "+s") != 0) {
+        return LK_BLOBS_BYTES;
+    }
+    return strcmp(field->children[0]->name, "data") == 0 ? LK_BLOBS_STORED : LK_BLOBS_DESCRIBED;
+}
+
 static lk_rc open_blob(lk_shape *self, bool in_list, lk_err *err)
 {
     const lk_field_source *source = self->source;
@@ -54,7 +65,8 @@ static lk_rc open_blob(lk_shape *self, bool in_list, lk_err *err)
             self, "blobs inside lists in a file of version 2.1, which says nothing of the lists", err);
     }
     store_bytes(self, old ? BLOB_DESCRIPTOR_BYTES : 0);
-    if (strcmp(source->field->format, "+s") == 0 && source->field->n_children != (old ? 2 : 5)) {
+    if ((wanted(self) == LK_BLOBS_STORED && old) ||
+        (wanted(self) == LK_BLOBS_DESCRIBED && source->field->n_children != (old ? 2 : 5))) {
         return unsupported(self, "a blob column in a file of another version than its table's", err);
     }
     return lk_blob_descriptor_schema(source->field, old ? 1 : 2, &self->descriptor, err);
@@ -188,12 +200,6 @@ static lk_rc renumber(lk_shape *self, const lk_page_rows *rows, uint64_t before,
     return rc;
 }
 
-/* Whether the bytes are wanted, and not where they lie. */
-static bool is_bytes(const lk_shape *self)
-{
-    return strcmp(self->source->field->format, "+s") != 0;
-}
-
 /* A descriptor of no bytes but with a position says null: its level lies above 16 bits of repetition. */
 static lk_rc blob_nulls(lk_shape *self, const lk_page_rows *rows, uint64_t before, lk_validity *parents,
     size_t parent_count, lk_err *err)
@@ -228,7 +234,7 @@ static lk_rc blob_nulls_2_0(lk_shape *self, const lk_page_rows *rows, uint64_t b
 {
     lk_column *column = rows->column;
     lk_rc      rc = LK_OK;
-    for (uint64_t row = before; rc == LK_OK && is_bytes(self) && row < column->rows; row++) {
+    for (uint64_t row = before; rc == LK_OK && wanted(self) == LK_BLOBS_BYTES && row < column->rows; row++) {
         uint8_t *at = column->values.data + row * BLOB_DESCRIPTOR_BYTES;
         uint16_t level = lk_load_u64(at + 8) == 0 && lk_load_u64(at) != 0;
         rc = lk_validity_append(&self->validity, column->pool, column->capacity, row, &level, 1, 1, err);
@@ -275,16 +281,18 @@ static lk_rc finish_dictionary(lk_shape *self, lk_column *column, struct ArrowAr
 static lk_rc finish_blob(lk_shape *self, lk_column *column, struct ArrowArray *out, lk_err *err)
 {
     struct ArrowArray descriptors = {0};
-    bool              bytes = is_bytes(self);
+    lk_blob_view      as = wanted(self);
     if (self->validity.bits.data != NULL) {
         lk_buffer_give(&column->validity.bits);
         column->validity = self->validity;
         self->validity = (lk_validity){0};
     }
-    lk_rc rc = lk_packed_split(&self->descriptor, column, bytes ? &descriptors : out, err);
-    if (rc == LK_OK && bytes) {
-        rc =
-            lk_blob_read_all(self->source->file, self->source->outside, &descriptors, column->pool, out, err);
+    lk_rc rc = lk_packed_split(&self->descriptor, column, as == LK_BLOBS_DESCRIBED ? out : &descriptors, err);
+    if (rc == LK_OK && as != LK_BLOBS_DESCRIBED) {
+        const lk_field_source *source = self->source;
+        rc = as == LK_BLOBS_BYTES
+                 ? lk_blob_read_all(source->file, source->outside, &descriptors, column->pool, out, err)
+                 : lk_blob_read_stored(source->file, source->field, &descriptors, column->pool, out, err);
         descriptors.release(&descriptors);
     }
     return rc;

@@ -67,7 +67,11 @@ static lk_rc plan(take *self, const lk_live_address *rows, size_t count, lk_mors
     for (size_t i = 0; i < count; i++) {
         lk_plan_rows(&plan, rows[i].fragment, rows[i].row, 1, target);
     }
-    return LK_OK;
+    rc = lk_plan_cut_blobs(*out, err);
+    if (rc != LK_OK) {
+        lk_morsel_scan_close(*out);
+    }
+    return rc;
 }
 
 static lk_rc open_ordered(

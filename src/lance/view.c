@@ -69,7 +69,8 @@ lk_rc lk_view_schema(const struct ArrowSchema *table, lk_view view, struct Arrow
 {
     lk_rc rc = view.dictionary_values ? lk_schema_decode_dictionaries(table, out, err)
                                       : lk_schema_copy(table, out, err);
-    if (rc == LK_OK && (rc = replace_blobs(out, view.blob_bytes, err)) != LK_OK) {
+    bool  others = view.blobs != LK_BLOBS_STORED;
+    if (rc == LK_OK && others && (rc = replace_blobs(out, view.blobs == LK_BLOBS_BYTES, err)) != LK_OK) {
         lk_schema_release(out);
     }
     return rc;

@@ -10,9 +10,15 @@
 #include <nanoarrow/nanoarrow.h>
 #include <stdbool.h>
 
+typedef enum lk_blob_view {
+    LK_BLOBS_DESCRIBED, /* as descriptors (lance/blob.h): no byte is read */
+    LK_BLOBS_BYTES,     /* as large binary */
+    LK_BLOBS_STORED     /* as the table's own type, which is what a writer takes */
+} lk_blob_view;
+
 typedef struct lk_view {
-    bool dictionary_values; /* dictionary columns as plain ones */
-    bool blob_bytes;        /* blobs as large binary; else as descriptors (lance/blob.h) */
+    bool         dictionary_values; /* dictionary columns as plain ones */
+    lk_blob_view blobs;
 } lk_view;
 
 /* The schema `table` seen so. LK_E_LIMIT when memory is out. */

@@ -184,7 +184,7 @@ static lk_rc scan(lk_dataset *dataset, const char *output, const tool_options *o
     lk_scan_options scan_options = {.limit = UINT64_MAX,
         .meta = options->meta,
         .dictionary_values = options->values,
-        .blob_bytes = options->bytes};
+        .blobs = options->bytes ? LK_BLOBS_BYTES : LK_BLOBS_DESCRIBED};
     file_sink       sink = {{sink_write}, fopen(output, "wb")};
     lk_rc           rc = sink.file == NULL ? lk_fail(err, LK_E_IO, "open %s", output)
                                            : lk_dataset_scan(dataset, &scan_options, &rows, err);
