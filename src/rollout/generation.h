@@ -1,0 +1,35 @@
+#ifndef LK_ROLLOUT_GENERATION_H
+#define LK_ROLLOUT_GENERATION_H
+/*
+ * generation.h - the rows of one flush: a Lance dataset of one version, one fragment and one file in a directory of its
+ * shard, with the ids in order (`_pk_index/`) and as a Bloom filter (`bloom_filter.bin`).
+ *
+ * Invariants:
+ *   1. Nothing refers to a generation before a shard manifest lists it, so its files are written in any order and made
+ *      durable together.
+ *   2. A directory's name is used once, also when writing fails.
+ *   3. The ids of a generation that is written here are distinct, and its rows in the order in which they came.
+ * Threads: stateless.
+ */
+#include "lance/dataset.h"
+#include "rollout/shard_manifest.h"
+
+typedef struct lk_generation_rows {
+    const struct ArrowSchema *schema;  /* the table's columns */
+    lk_shared_array *const   *batches; /* of that schema */
+    size_t                    batch_count;
+    const lk_bytes           *ids; /* of all rows, in order */
+    size_t                    row_count;
+} lk_generation_rows;
+
+/*
+ * Writes them. env->store is rooted at the table's own directory and may put off syncing: lk_store_sync makes durable what
+ * was written, and is not called here. *path is the directory's name below the shard's, in the arena.
+ */
+LK_MUST_CHECK lk_rc lk_generation_write(const lk_lance_env *env, lk_uuid shard, uint64_t number,
+    const lk_generation_rows *rows, lk_arena *arena, lk_bytes *path, lk_err *err);
+
+/* Removes what lk_generation_write left; for one that no manifest lists. */
+LK_MUST_CHECK lk_rc lk_generation_remove(lk_store *store, lk_uuid shard, lk_bytes path, lk_err *err);
+
+#endif

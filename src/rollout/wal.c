@@ -1,0 +1,140 @@
+/* wal.c - see wal.h. */
+#include "rollout/wal.h"
+
+#include "arrow/ipc.h"
+#include "arrow/schema.h"
+#include "rollout/shard.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+
+#define EPOCH_KEY "writer_epoch"
+
+/* -- writing ----------------------------------------------------------------------------------------------------- */
+
+typedef struct buf_sink {
+    lk_ipc_sink base;
+    lk_buf     *out;
+} buf_sink;
+
+static lk_rc sink_write(lk_ipc_sink *sink, const void *data, size_t size, lk_err *err)
+{
+    (void)err;
+    lk_buf_append(((buf_sink *)sink)->out, data, size);
+    return LK_OK;
+}
+
+/* The schema with this epoch for all its metadata. */
+static lk_rc stamp(const struct ArrowSchema *schema, uint64_t epoch, struct ArrowSchema *out, lk_err *err)
+{
+    char               text[24];
+    struct ArrowBuffer metadata = {0};
+    lk_rc              rc = lk_schema_copy(schema, out, err);
+    if (rc != LK_OK) {
+        return rc;
+    }
+    (void)snprintf(text, sizeof text, "%" PRIu64, epoch);
+    LK_ASSERT(ArrowMetadataBuilderInit(&metadata, NULL) == NANOARROW_OK &&
+              ArrowMetadataBuilderAppend(&metadata, ArrowCharView(EPOCH_KEY), ArrowCharView(text)) ==
+                  NANOARROW_OK &&
+              ArrowSchemaSetMetadata(out, (const char *)metadata.data) == NANOARROW_OK);
+    ArrowBufferReset(&metadata);
+    return LK_OK;
+}
+
+lk_rc lk_wal_encode(const struct ArrowSchema *schema, lk_shared_array *const *batches, size_t count,
+    uint64_t epoch, lk_buf *out, lk_err *err)
+{
+    struct ArrowSchema stamped = {0};
+    buf_sink           sink = {.base = {sink_write}, .out = out};
+    lk_ipc_writer     *writer = NULL;
+    lk_rc              rc = stamp(schema, epoch, &stamped, err);
+    if (rc == LK_OK) {
+        rc = lk_ipc_writer_open(&stamped, LK_IPC_STREAM, &sink.base, &writer, err);
+    }
+    for (size_t i = 0; rc == LK_OK && i < count; i++) {
+        rc = lk_ipc_writer_write(writer, batches[i], err);
+    }
+    if (rc == LK_OK) {
+        rc = lk_ipc_writer_finish(writer, err);
+    }
+    lk_ipc_writer_close(writer);
+    lk_schema_release(&stamped);
+    return rc;
+}
+
+static lk_bytes entry_key(lk_uuid shard, uint64_t position, lk_arena *arena)
+{
+    char digits[LK_SHARD_POSITION_DIGITS + 1];
+    lk_shard_position_format(position, digits);
+    return lk_shard_key(shard, lk_arena_format(arena, "wal/%s.arrow", digits), arena);
+}
+
+lk_rc lk_wal_put(
+    lk_store *store, lk_uuid shard, uint64_t position, lk_bytes entry, bool *created, lk_err *err)
+{
+    lk_arena arena = {0};
+    lk_rc    rc = lk_store_put_if_absent(store, entry_key(shard, position, &arena), entry, created, err);
+    lk_arena_close(&arena);
+    return rc;
+}
+
+/* -- reading ----------------------------------------------------------------------------------------------------- */
+
+static lk_rc open_entry(lk_bytes bytes, lk_wal_entry *out, lk_err *err)
+{
+    lk_batches *batches = NULL;
+    lk_bytes    text;
+    lk_rc       rc = lk_ipc_open(lk_ipc_source_bytes(bytes), NULL, &batches, err);
+    if (rc != LK_OK) {
+        return lk_fail(err, LK_E_CORRUPT_FILE, "it is no Arrow stream");
+    }
+    if (!lk_schema_metadata(&batches->schema, EPOCH_KEY, &text) || text.size == 0 || text.size > 19) {
+        lk_batches_close(batches);
+        return lk_fail(err, LK_E_CORRUPT_FILE, "it names no epoch");
+    }
+    out->epoch = 0;
+    for (size_t i = 0; i < text.size; i++) {
+        if (text.data[i] < '0' || text.data[i] > '9') {
+            lk_batches_close(batches);
+            return lk_fail(err, LK_E_CORRUPT_FILE, "its epoch is no number");
+        }
+        out->epoch = out->epoch * 10 + (uint64_t)(text.data[i] - '0');
+    }
+    if (batches->schema.n_children == 0) { /* the empty schema of a fence */
+        lk_batches_close(batches);
+        batches = NULL;
+    }
+    out->batches = batches;
+    return LK_OK;
+}
+
+lk_rc lk_wal_read(lk_store *store, lk_uuid shard, uint64_t position, lk_arena *arena, lk_wal_entry *out,
+    bool *found, lk_err *err)
+{
+    lk_bytes         key = entry_key(shard, position, arena);
+    lk_store_reader *reader = NULL;
+    uint64_t         size = 0;
+    lk_err           failure = {0};
+    *out = (lk_wal_entry){0};
+    lk_rc rc = lk_store_open_object(store, key, &reader, &size, &failure);
+    *found = rc == LK_OK;
+    if (rc != LK_OK) {
+        *err = rc == LK_E_NOT_FOUND ? *err : failure;
+        return rc == LK_E_NOT_FOUND ? LK_OK : rc;
+    }
+    if (size > LK_WAL_ENTRY_BYTES_MAX) {
+        rc = lk_fail(err, LK_E_LIMIT, "%" PRIu64 " bytes", size);
+    } else {
+        const lk_store_range range = {.size = (size_t)size, .out = lk_arena_take(arena, (size_t)size + 1)};
+        rc = size == 0 ? LK_OK : lk_store_read(reader, &range, 1, err);
+        if (rc == LK_OK) {
+            rc = open_entry((lk_bytes){range.out, range.size}, out, err);
+        }
+    }
+    lk_store_reader_close(reader);
+    if (rc != LK_OK) {
+        lk_context(err, "%.*s", LK_FMT(key));
+    }
+    return rc;
+}

@@ -1,0 +1,328 @@
+/* writer.c - see writer.h. */
+#include "rollout/writer.h"
+
+#include <inttypes.h>
+#include <stdlib.h>
+
+struct lk_rollout_writer {
+    lk_rollout_writer_options options;
+    lk_shard_writer           shard;                     /* of whoever leads */
+    uint64_t                  log_next, fenced_until_ms; /* of whoever leads */
+    bool                      claimed;
+
+    lk_mutex                mutex;
+    lk_cond                 changed;      /* an add is done, or nobody leads any more */
+    lk_rollout_add         *first, *last; /* waiting; guarded by mutex, as are the following */
+    bool                    leading;
+    lk_rollout_writer_stats stats;
+};
+
+lk_rollout_writer *lk_rollout_writer_new(const lk_rollout_writer_options *options)
+{
+    lk_rollout_writer *w = calloc(1, sizeof *w);
+    LK_ASSERT(w != NULL);
+    w->options = *options;
+    w->options.late = options->late == NULL ? options->env->store : options->late;
+    lk_mutex_init(&w->mutex, LK_RANK_ENGINE);
+    lk_cond_init(&w->changed);
+    return w;
+}
+
+void lk_rollout_writer_free(lk_rollout_writer *w)
+{
+    if (w == NULL) {
+        return;
+    }
+    LK_ASSERT(w->first == NULL && !w->leading);
+    lk_shard_writer_deinit(&w->shard);
+    lk_cond_deinit(&w->changed);
+    lk_mutex_deinit(&w->mutex);
+    free(w);
+}
+
+/* -- one generation ---------------------------------------------------------------------------------------------- */
+
+typedef struct listing { /* the change of a manifest that lists a generation */
+    lk_bytes path;
+    uint64_t number, log_position; /* log_position 0: no entry */
+} listing;
+
+static lk_rc list_generation(void *context, lk_arena *arena, lk_shard_manifest *next, lk_err *err)
+{
+    const listing *l = context;
+    size_t         count = next->generation_count;
+    if (next->current_generation != l->number) { /* nobody else gives numbers in our epoch */
+        return lk_fail(err, LK_E_CONFLICT, "generation %" PRIu64 " is not the next any more", l->number);
+    }
+    lk_shard_generation *generations = lk_arena_take(arena, (count + 1) * sizeof *generations);
+    if (count > 0) {
+        memcpy(generations, next->generations, count * sizeof *generations);
+    }
+    generations[count] = (lk_shard_generation){.number = l->number, .path = l->path};
+    next->generations = generations;
+    next->generation_count = count + 1;
+    next->current_generation++;
+    next->replay_after = l->log_position > 0 ? l->log_position : next->replay_after;
+    next->wal_last_seen = next->replay_after > next->wal_last_seen ? next->replay_after : next->wal_last_seen;
+    return LK_OK;
+}
+
+/* Whether we still own the shard, after somebody's log entry stood where ours should. */
+static lk_rc check_claim(lk_rollout_writer *w, lk_err *err)
+{
+    lk_arena          arena = {0};
+    lk_shard_manifest latest = {0};
+    bool              found = false;
+    lk_rc             rc = lk_shard_latest(
+                    w->options.env->store, w->options.shard, w->shard.manifest.version, &arena, &latest, &found, err);
+    if (rc == LK_OK && latest.writer_epoch > w->shard.epoch) {
+        rc = lk_refuse(err, LK_E_SHARD_FENCED, "the shard is at epoch %" PRIu64 ", this writer's is %" PRIu64,
+            latest.writer_epoch, w->shard.epoch);
+    }
+    lk_arena_close(&arena);
+    return rc;
+}
+
+static lk_rc write_log(lk_rollout_writer *w, const lk_generation_rows *rows, uint64_t *position, lk_err *err)
+{
+    lk_buf entry = {0};
+    bool   created = false;
+    lk_rc  rc = lk_wal_encode(rows->schema, rows->batches, rows->batch_count, w->shard.epoch, &entry, err);
+    while (rc == LK_OK && !created) {
+        *position = w->log_next++;
+        rc = lk_wal_put(w->options.late, w->options.shard, *position, lk_buf_view(&entry), &created, err);
+        if (rc == LK_OK && !created) {
+            rc = check_claim(w, err);
+        }
+    }
+    lk_buf_deinit(&entry);
+    return rc;
+}
+
+/* Files, sync, manifest. log_position: of the entry that holds these rows already; 0: none yet. */
+static lk_rc store_rows(
+    lk_rollout_writer *w, const lk_generation_rows *rows, uint64_t log_position, lk_err *err)
+{
+    lk_lance_env inside = *w->options.env;
+    lk_arena     arena = {0};
+    listing      l = {.number = w->shard.manifest.current_generation, .log_position = log_position};
+    bool         log = w->options.log && log_position == 0;
+    inside.store = w->options.late;
+    lk_rc rc = log ? write_log(w, rows, &l.log_position, err) : LK_OK;
+    if (rc == LK_OK) {
+        rc = lk_generation_write(&inside, w->options.shard, l.number, rows, &arena, &l.path, err);
+    }
+    if (rc == LK_OK) {
+        rc = lk_store_sync(w->options.late, err);
+    }
+    err->maybe_applied = false; /* up to here nothing is listed */
+    if (rc == LK_OK) {
+        rc = lk_shard_commit(&w->shard, list_generation, &l, err);
+    }
+    if (rc == LK_OK) {
+        const lk_shard_generation *listed = lk_shard_manifest_find(&w->shard.manifest, l.number);
+        w->options.ops->flushed(w->options.context, listed, rows);
+    } else if (!err->maybe_applied && l.path.size > 0) {
+        lk_err ignored = {0};
+        lk_rc  removed = lk_generation_remove(w->options.late, w->options.shard, l.path, &ignored);
+        (void)removed; /* a later sweep finds it */
+    }
+    lk_arena_close(&arena);
+    return rc;
+}
+
+static void release_rows(lk_generation_rows *rows)
+{
+    for (size_t i = 0; i < rows->batch_count; i++) {
+        lk_shared_array_unref(rows->batches[i]);
+    }
+    *rows = (lk_generation_rows){0};
+}
+
+/* -- the claim --------------------------------------------------------------------------------------------------- */
+
+static lk_rc replay_entry(lk_rollout_writer *w, lk_wal_entry *entry, uint64_t position, lk_err *err)
+{
+    lk_arena           arena = {0};
+    lk_generation_rows rows = {0};
+    lk_rc              rc = w->options.ops->replay(w->options.context, entry->batches, &arena, &rows, err);
+    if (rc == LK_OK && rows.row_count > 0) {
+        rc = store_rows(w, &rows, position, err);
+    }
+    if (rc == LK_OK) {
+        lk_mutex_lock(&w->mutex);
+        w->stats.replayed += rows.row_count;
+        lk_mutex_unlock(&w->mutex);
+    }
+    release_rows(&rows);
+    lk_arena_close(&arena);
+    return rc;
+}
+
+/* Entries that an earlier writer left behind its last flush: each becomes a generation. */
+static lk_rc replay_log(lk_rollout_writer *w, lk_err *err)
+{
+    bool  found = true;
+    lk_rc rc = LK_OK;
+    w->log_next = w->shard.manifest.replay_after + 1;
+    while (rc == LK_OK && found) {
+        lk_arena     arena = {0};
+        lk_wal_entry entry = {0};
+        rc = lk_wal_read(w->options.env->store, w->options.shard, w->log_next, &arena, &entry, &found, err);
+        if (rc == LK_OK && found && entry.epoch > w->shard.epoch) {
+            rc = lk_refuse(err, LK_E_SHARD_FENCED,
+                "log entry %" PRIu64 " is of epoch %" PRIu64 ", this writer's is %" PRIu64, w->log_next,
+                entry.epoch, w->shard.epoch);
+        } else if (rc == LK_OK && found && entry.batches != NULL) {
+            rc = replay_entry(w, &entry, w->log_next, err);
+        }
+        w->log_next += rc == LK_OK && found;
+        lk_batches_close(entry.batches);
+        lk_arena_close(&arena);
+    }
+    return rc;
+}
+
+/* A failure that may have left a log entry, or a manifest of ours that we did not see, ends the claim: the next one reads
+ * what there is. Two writers of one shard must not take it from each other all the time. */
+static void lose_claim(lk_rollout_writer *w, lk_rc rc)
+{
+    w->claimed = false;
+    if (rc == LK_E_SHARD_FENCED) {
+        uint64_t wait_ms =
+            LK_ROLLOUT_RECLAIM_MS / 2 + lk_random_below(w->options.env->random, LK_ROLLOUT_RECLAIM_MS);
+        w->fenced_until_ms = lk_clock_monotonic_ms(w->options.env->clock) + wait_ms;
+        lk_mutex_lock(&w->mutex);
+        w->stats.fenced++;
+        lk_mutex_unlock(&w->mutex);
+    }
+}
+
+static lk_rc claim(lk_rollout_writer *w, lk_err *err)
+{
+    if (w->claimed) {
+        return LK_OK;
+    }
+    if (lk_clock_monotonic_ms(w->options.env->clock) < w->fenced_until_ms) {
+        return lk_refuse(
+            err, LK_E_SHARD_FENCED, "another writer claimed the shard; this one tries again later");
+    }
+    lk_shard_writer_deinit(&w->shard);
+    lk_rc rc = lk_shard_claim(w->options.env->store, w->options.shard, &w->shard, err);
+    if (rc == LK_OK) {
+        rc = replay_log(w, err);
+    }
+    w->claimed = rc == LK_OK;
+    if (rc == LK_E_SHARD_FENCED) {
+        lose_claim(w, rc);
+    }
+    return rc;
+}
+
+/* -- groups ------------------------------------------------------------------------------------------------------ */
+
+static lk_rc flush(lk_rollout_writer *w, lk_rollout_add *adds, uint64_t *row_count, lk_err *err)
+{
+    lk_arena           arena = {0};
+    lk_generation_rows rows = {0};
+    lk_rc              rc = w->options.ops->prepare(w->options.context, adds, &arena, &rows, err);
+    bool               writes = rc == LK_OK && rows.row_count > 0;
+    if (writes) {
+        rc = claim(w, err);
+    }
+    if (writes && rc == LK_OK) {
+        rc = store_rows(w, &rows, 0, err);
+    }
+    if (rc != LK_OK && writes && w->claimed) {
+        lose_claim(w, rc);
+    }
+    *row_count = rc == LK_OK ? rows.row_count : 0;
+    release_rows(&rows);
+    lk_arena_close(&arena);
+    return rc;
+}
+
+/* Flushes everything that waits. Called and left with the mutex. */
+static void lead(lk_rollout_writer *w)
+{
+    lk_rollout_add *group = w->first;
+    lk_err          err = {0};
+    uint64_t        row_count = 0, count = 0;
+    w->first = w->last = NULL;
+    w->leading = true;
+    lk_mutex_unlock(&w->mutex);
+    lk_rc rc = flush(w, group, &row_count, &err);
+    lk_mutex_lock(&w->mutex);
+    for (lk_rollout_add *add = group, *next; add != NULL; add = next) {
+        next = add->next; /* a done add is its caller's again */
+        if (add->rc == LK_OK && rc != LK_OK) {
+            add->rc = rc;
+            add->err = err;
+        }
+        add->done = true;
+        count++;
+    }
+    w->leading = false;
+    w->stats.flushes += row_count > 0;
+    w->stats.adds += count;
+    w->stats.rows += row_count;
+    w->stats.epoch = w->shard.epoch;
+    w->stats.pending_generations = w->shard.manifest.generation_count;
+    lk_cond_broadcast(&w->changed);
+}
+
+lk_rc lk_rollout_writer_add(lk_rollout_writer *w, lk_rollout_add *add, lk_err *err)
+{
+    add->next = NULL;
+    add->rc = LK_OK;
+    add->done = false;
+    lk_mutex_lock(&w->mutex);
+    if (w->last == NULL) {
+        w->first = add;
+    } else {
+        w->last->next = add;
+    }
+    w->last = add;
+    while (!add->done) {
+        if (w->leading) {
+            lk_cond_wait(&w->changed, &w->mutex);
+        } else {
+            lead(w);
+        }
+    }
+    lk_mutex_unlock(&w->mutex);
+    if (add->rc != LK_OK) {
+        *err = add->err;
+    }
+    return add->rc;
+}
+
+lk_rc lk_rollout_writer_commit(lk_rollout_writer *w, lk_shard_change change, void *context, lk_err *err)
+{
+    lk_mutex_lock(&w->mutex);
+    while (w->leading) {
+        lk_cond_wait(&w->changed, &w->mutex);
+    }
+    w->leading = true;
+    lk_mutex_unlock(&w->mutex);
+    lk_rc rc = claim(w, err);
+    if (rc == LK_OK) {
+        rc = lk_shard_commit(&w->shard, change, context, err);
+    }
+    if (rc != LK_OK && w->claimed) {
+        lose_claim(w, rc);
+    }
+    lk_mutex_lock(&w->mutex);
+    w->leading = false;
+    w->stats.pending_generations = w->shard.manifest.generation_count;
+    lk_cond_broadcast(&w->changed);
+    lk_mutex_unlock(&w->mutex);
+    return rc;
+}
+
+void lk_rollout_writer_read_stats(lk_rollout_writer *w, lk_rollout_writer_stats *out)
+{
+    lk_mutex_lock(&w->mutex);
+    *out = w->stats;
+    lk_mutex_unlock(&w->mutex);
+}
