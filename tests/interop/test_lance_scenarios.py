@@ -122,6 +122,21 @@ def test_row_ids_that_were_spilled_into_hidden_columns_are_read(uri, tmp_path):
     assert check_all(uri, tmp_path) >= 8
 
 
+def test_fragments_of_several_file_versions_are_read_in_one_table(uri, tmp_path):
+    lance.write_dataset(base(20), uri, data_storage_version="2.1")
+    for number, file_version in enumerate(VERSIONS, 1):
+        lance.write_dataset(base(20, 20 * number), uri, mode="append", data_storage_version=file_version)
+    append(uri, base(20, 80), tmp_path)
+    lake("delete", uri, "--where", "id % 7 = 3")
+    lake("columns", "rename", uri, "--column", "s", "--to", "text")
+    lance.write_dataset(base(20, 100).rename_columns(["id", "x", "text"]), uri, mode="append",
+                        data_storage_version="2.2")
+    check_all(uri, tmp_path)
+    minors = [one.metadata.files[0].file_minor_version for one in lance.dataset(uri).get_fragments()]
+    assert minors[2:4] == [1, 2] and minors[-2:] == [1, 2] and len(set(minors)) == 3
+    assert tool("flags", uri).split() == ["257", "257"]
+
+
 def test_manifests_of_the_first_naming_scheme_are_read_and_extended(uri, tmp_path):
     lance.write_dataset(base(10), uri, enable_v2_manifest_paths=False)
     lance.write_dataset(base(5, 10), uri, mode="append")
