@@ -30,6 +30,7 @@ extern const lk_cli_command lk_cli_sql_commands[];
 extern const lk_cli_command lk_cli_lance_commands[];
 extern const lk_cli_command lk_cli_lance_change_commands[];
 extern const lk_cli_command lk_cli_lance_write_commands[];
+extern const lk_cli_command lk_cli_lance_verify_commands[];
 extern const lk_cli_command lk_cli_lance_rows_commands[];
 extern const lk_cli_command lk_cli_lance_index_commands[];
 extern const lk_cli_command lk_cli_lance_take_commands[];

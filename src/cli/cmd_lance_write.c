@@ -123,7 +123,7 @@ static void report(const job *j, const lk_cli_lance *lance, const lk_dataset *ne
 static int run_write(lk_cli *cli, int argc, char **argv)
 {
     job                     j = {0};
-    const lk_source_options source_options = {.keep_dictionaries = false};
+    const lk_source_options source_options = {.keep_dictionaries = true};
     lk_cli_lance            lance = {.config = cli->config};
     lk_batches             *source = NULL;
     lk_dataset             *next = NULL;
