@@ -67,6 +67,23 @@ static lk_rc write_file(lk_batches *rows, const char *path, lk_arena *arena, uin
     return rc;
 }
 
+/* How columns that are more than values are handed out. A file has one dictionary a column, a stream one a batch. */
+static lk_rc choose_view(const char *blobs, const char *output, lk_scan_options *options, lk_err *err)
+{
+    options->dictionary_values = strcmp(output, "-") != 0;
+    if (blobs != NULL && strcmp(blobs, "described") != 0 && strcmp(blobs, "bytes") != 0) {
+        return lk_cli_usage(err, "--blobs is described or bytes");
+    }
+    options->blobs = blobs != NULL && strcmp(blobs, "bytes") == 0 ? LK_BLOBS_BYTES : LK_BLOBS_DESCRIBED;
+    return LK_OK;
+}
+
+#define BLOBS_ARG(blobs)                                                        \
+    {                                                                           \
+        "--blobs", LK_ARG_TEXT, &(blobs), "HOW",                                \
+            "blob columns: described (where they lie; default) or bytes", false \
+    }
+
 /* The switches that both have for columns beside the dataset's own. */
 typedef struct meta_flags {
     bool id, address, offset, versions;
@@ -241,9 +258,9 @@ static lk_rc choose_rows(
 
 static int scan(lk_cli *cli, int argc, char **argv)
 {
-    const char     *uri = NULL, *columns = NULL, *output = NULL, *condition = NULL, *ids = NULL;
-    uint64_t        version = 0, count = 0;
-    meta_flags      meta = {0};
+    const char *uri = NULL, *columns = NULL, *output = NULL, *condition = NULL, *ids = NULL, *blobs = NULL;
+    uint64_t    version = 0, count = 0;
+    meta_flags  meta = {0};
     lk_scan_options options = {.limit = UINT64_MAX};
     lk_batches     *rows = NULL;
     lk_cli_lance    o = {.config = cli->config};
@@ -258,6 +275,7 @@ static int scan(lk_cli *cli, int argc, char **argv)
                "only rows with these ids: numbers, or an Arrow file's first column", false},
            {"--limit", LK_ARG_U64, &options.limit, "N", "at most so many rows", false},
            META_ARGS(meta),
+           BLOBS_ARG(blobs),
            {"--output", LK_ARG_TEXT, &output, "FILE",
                "Arrow file to write (-o FILE), or - for a stream on stdout", true},
     };
@@ -266,7 +284,10 @@ static int scan(lk_cli *cli, int argc, char **argv)
         return code;
     }
     options.meta = meta_of(&meta);
-    lk_rc rc = lk_cli_lance_open(&o, uri, version, &err);
+    lk_rc rc = choose_view(blobs, output, &options, &err);
+    if (rc == LK_OK) {
+        rc = lk_cli_lance_open(&o, uri, version, &err);
+    }
     if (rc == LK_OK) {
         rc = find_columns(lk_dataset_schema(o.dataset), columns, &cli->arena, &options, &err);
     }
@@ -302,7 +323,7 @@ static lk_rc read_rows(const char *offsets, const char *ids, lk_buf *list, lk_ta
 
 static int take(lk_cli *cli, int argc, char **argv)
 {
-    const char     *uri = NULL, *columns = NULL, *output = NULL, *offsets = NULL, *ids = NULL;
+    const char     *uri = NULL, *columns = NULL, *output = NULL, *offsets = NULL, *ids = NULL, *blobs = NULL;
     uint64_t        version = 0, count = 0;
     meta_flags      meta = {0};
     lk_scan_options options = {.limit = UINT64_MAX};
@@ -320,6 +341,7 @@ static int take(lk_cli *cli, int argc, char **argv)
            {"--columns", LK_ARG_TEXT, &columns, "A,B", "only these, in this order", false},
            {"--version", LK_ARG_U64, &version, "N", "this version instead of the latest", false},
            META_ARGS(meta),
+           BLOBS_ARG(blobs),
            {"--output", LK_ARG_TEXT, &output, "FILE",
                "Arrow file to write (-o FILE), or - for a stream on stdout", true},
     };
@@ -328,7 +350,10 @@ static int take(lk_cli *cli, int argc, char **argv)
         return code;
     }
     options.meta = meta_of(&meta);
-    lk_rc rc = read_rows(offsets, ids, &list, &wanted, &err);
+    lk_rc rc = choose_view(blobs, output, &options, &err);
+    if (rc == LK_OK) {
+        rc = read_rows(offsets, ids, &list, &wanted, &err);
+    }
     if (rc == LK_OK) {
         rc = lk_cli_lance_open(&o, uri, version, &err);
     }

@@ -17,6 +17,7 @@ void lk_cli_lance_close(lk_cli_lance *o)
     lk_buffer_pool_close(o->env.buffers);
     lk_pool_close(o->env.pool);
     lk_store_close(o->env.store);
+    lk_store_close(o->files);
 }
 
 static bool is_s3(lk_bytes uri)
@@ -80,6 +81,21 @@ static lk_rc open_base(void *context, lk_bytes path, lk_store **out, lk_err *err
     return open_uri(((const lk_cli_lance *)context)->config, path, out, err);
 }
 
+/* A blob of the table that is a file somewhere else. */
+static lk_rc open_outside(void *context, lk_bytes uri, lk_store_reader **out, uint64_t *size, lk_err *err)
+{
+    lk_store *files = ((const lk_cli_lance *)context)->files;
+    lk_bytes  scheme = LK_LITERAL("file:///");
+    if (!lk_bytes_starts(uri, scheme)) {
+        lk_rc rc = lk_fail(err, LK_E_UNSUPPORTED_FORMAT, "blob at %.*s", LK_FMT(uri));
+        lk_detail(err, "a blob lies outside of the table and is no local file: %.*s",
+            (int)(uri.size < 100 ? uri.size : 100), uri.data);
+        return rc;
+    }
+    return lk_store_open_object(
+        files, (lk_bytes){uri.data + scheme.size, uri.size - scheme.size}, out, size, err);
+}
+
 /* On an object store threads mostly wait, so more of them than cores have their requests under way. */
 static size_t thread_count(lk_bytes uri)
 {
@@ -99,9 +115,14 @@ lk_rc lk_cli_lance_open_store(lk_cli_lance *out, const char *uri, lk_err *err)
     out->env.buffers = lk_buffer_pool_new(&out->budget);
     out->env.open_base = open_base;
     out->env.open_base_context = out;
+    out->outside = (lk_blob_outside){open_outside, out};
+    out->env.blob_outside = &out->outside;
     lk_arena arena = {0};
     lk_rc    rc = open_uri(out->config, with_branch(out, lk_bytes_of(uri), &arena), &out->env.store, err);
     lk_arena_close(&arena);
+    if (rc == LK_OK) {
+        rc = lk_local_store_open(&out->files, LK_LITERAL("/"), false, err);
+    }
     if (rc == LK_OK) {
         rc = lk_pool_open(&out->env.pool, "scan", thread_count(lk_bytes_of(uri)), QUEUE_MAX, err);
     }

@@ -6,6 +6,7 @@
  */
 #include "base/budget.h"
 #include "base/config.h"
+#include "lance/blob.h"
 #include "lance/dataset.h"
 
 typedef struct lk_cli_lance {
@@ -14,6 +15,8 @@ typedef struct lk_cli_lance {
     lk_budget        budget;
     lk_dataset      *dataset; /* NULL until opened */
     const char      *branch;  /* of the URI; NULL: main */
+    lk_store        *files;   /* all local files, for blobs that lie outside of the table */
+    lk_blob_outside  outside;
 } lk_cli_lance;
 
 /* A local path, file:// or s3://BUCKET/PREFIX, with "?branch=NAME" for a branch's own versions; LK_E_USAGE for what is

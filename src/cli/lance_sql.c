@@ -66,6 +66,8 @@ static lk_rc to_dataset(
     size_t *read = NULL;
     size_t  row_id = (size_t)self->schema.n_children - 1;
     *out = *in;
+    out->dictionary_values = true; /* as statements see them */
+    out->blobs = LK_BLOBS_BYTES;
     if (in->predicate != NULL) {
         size_t count = lk_predicate_columns(in->predicate, arena, &read);
         if (count > 0 && read[count - 1] == row_id) {
@@ -146,7 +148,12 @@ static lk_rc new_snapshot(lk_dataset *dataset, lk_table_snapshot **out, lk_err *
     self->base.ops = &snapshot_ops;
     atomic_init(&self->base.refs, 1);
     self->dataset = lk_dataset_ref(dataset);
-    lk_rc rc = add_row_id(lk_dataset_schema(dataset), &self->schema, err);
+    struct ArrowSchema seen = {0};
+    lk_rc rc = lk_view_schema(lk_dataset_schema(dataset), (lk_view){true, LK_BLOBS_BYTES}, &seen, err);
+    if (rc == LK_OK) {
+        rc = add_row_id(&seen, &self->schema, err);
+    }
+    lk_schema_release(&seen);
     if (rc != LK_OK) {
         lk_table_snapshot_unref(&self->base);
         return rc;

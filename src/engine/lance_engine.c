@@ -1,12 +1,14 @@
 /* lance_engine.c - see lance_engine.h. */
 #include "engine/lance_engine.h"
 
+#include "arrow/ipc.h"
 #include "base/limits.h"
 #include "base/log.h"
 #include "engine/commit.h"
 #include "engine/history.h"
 #include "engine/open_tables.h"
 #include "io/local.h"
+#include "lance/adapt.h"
 #include "lance/buffer_pool.h"
 
 #include <stdlib.h>
@@ -30,9 +32,10 @@ typedef struct lance_engine {
 } lance_engine;
 
 typedef struct lance_snapshot {
-    lk_table_snapshot base;
-    lk_dataset       *dataset;
-    lk_table_files   *files;
+    lk_table_snapshot  base;
+    lk_dataset        *dataset;
+    lk_table_files    *files;
+    struct ArrowSchema view; /* what statements see: values for dictionaries, bytes for blobs */
 } lance_snapshot;
 
 /* -- stores ----------------------------------------------------------------------------------------- */
@@ -190,9 +193,11 @@ static lk_rc create(lk_engine *base, const lk_create_request *request, uint64_t 
     lk_owned_committer     committer;
     lk_table_files        *files = NULL;
     lk_dataset            *dataset = NULL;
-    const lk_write_options options = {0};
-    bool                   lost = false;
-    lk_bytes               location = below_root(engine, request->location);
+    const lk_write_options options = {
+        .file_version = lk_schema_needs_2_2(request->schema) ? LK_FILE_VERSION_2_2 : LK_FILE_VERSION_DEFAULT};
+    struct ArrowSchema schema = {0};
+    bool               lost = false;
+    lk_bytes           location = below_root(engine, request->location);
     if (engine->options.kv == NULL) {
         return read_only(err);
     }
@@ -202,7 +207,11 @@ static lk_rc create(lk_engine *base, const lk_create_request *request, uint64_t 
     }
     lk_owned_committer_init(&committer, engine->options.kv, engine->options.clock, engine->options.random,
         location, request->incarnation, request->terms);
-    rc = lk_dataset_create(&files->env, &committer.base, request->schema, &options, &dataset, err);
+    rc = lk_schema_decode_dictionaries(request->schema, &schema, err); /* rows are taken as their values */
+    if (rc == LK_OK) {
+        rc = lk_dataset_create(&files->env, &committer.base, &schema, &options, &dataset, err);
+    }
+    lk_schema_release(&schema);
     rc = outcome(&committer, rc, &lost, err);
     if (lost) {
         rc = lk_fail(err, LK_E_CONFLICT, "create of %.*s lost", LK_FMT(location));
@@ -393,7 +402,15 @@ static lk_rc recover(lk_engine *base, lk_commit_terms terms, lk_cancel *cancel, 
 /* -- snapshots -------------------------------------------------------------------------------------- */
 static const struct ArrowSchema *snapshot_schema(const lk_table_snapshot *base)
 {
-    return lk_dataset_schema(((const lance_snapshot *)base)->dataset);
+    return &((const lance_snapshot *)base)->view;
+}
+
+static lk_scan_options seen(const lk_scan_options *options)
+{
+    lk_scan_options out = *options;
+    out.dictionary_values = true;
+    out.blobs = LK_BLOBS_BYTES;
+    return out;
 }
 
 static uint64_t snapshot_rows(const lk_table_snapshot *base)
@@ -404,19 +421,22 @@ static uint64_t snapshot_rows(const lk_table_snapshot *base)
 static lk_rc snapshot_scan(
     lk_table_snapshot *base, const lk_scan_options *options, lk_batches **out, lk_err *err)
 {
-    return lk_dataset_scan(((lance_snapshot *)base)->dataset, options, out, err);
+    const lk_scan_options mine = seen(options);
+    return lk_dataset_scan(((lance_snapshot *)base)->dataset, &mine, out, err);
 }
 
 static lk_rc snapshot_morsels(
     lk_table_snapshot *base, const lk_scan_options *options, lk_morsel_scan **out, lk_err *err)
 {
-    return lk_dataset_morsel_scan(((lance_snapshot *)base)->dataset, options, out, err);
+    const lk_scan_options mine = seen(options);
+    return lk_dataset_morsel_scan(((lance_snapshot *)base)->dataset, &mine, out, err);
 }
 
 static lk_rc snapshot_take(lk_table_snapshot *base, const lk_take_rows *rows, const lk_scan_options *options,
     lk_batches **out, lk_err *err)
 {
-    return lk_dataset_take(((lance_snapshot *)base)->dataset, rows, options, out, err);
+    const lk_scan_options mine = seen(options);
+    return lk_dataset_take(((lance_snapshot *)base)->dataset, rows, &mine, out, err);
 }
 
 static size_t snapshot_bytes(const lk_table_snapshot *base)
@@ -427,6 +447,7 @@ static size_t snapshot_bytes(const lk_table_snapshot *base)
 static void snapshot_free(lk_table_snapshot *base)
 {
     lance_snapshot *snapshot = (lance_snapshot *)base;
+    lk_schema_release(&snapshot->view);
     lk_dataset_unref(snapshot->dataset);
     lk_table_files_unref(snapshot->files);
     free(snapshot);
@@ -456,6 +477,11 @@ static lk_rc open_version(lk_engine *base, lk_table_at at, lk_table_snapshot **o
     atomic_init(&snapshot->base.refs, 1);
     snapshot->dataset = dataset;
     snapshot->files = files;
+    rc = lk_view_schema(lk_dataset_schema(dataset), (lk_view){true, LK_BLOBS_BYTES}, &snapshot->view, err);
+    if (rc != LK_OK) {
+        snapshot_free(&snapshot->base);
+        return rc;
+    }
     *out = &snapshot->base;
     return LK_OK;
 }

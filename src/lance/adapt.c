@@ -226,6 +226,15 @@ lk_rc lk_adapt_rows(
     return LK_OK;
 }
 
+bool lk_schema_needs_2_2(const struct ArrowSchema *schema)
+{
+    bool needs = strcmp(schema->format, "+m") == 0 || lk_is_blob_v2(schema);
+    for (int64_t child = 0; !needs && child < schema->n_children; child++) {
+        needs = lk_schema_needs_2_2(schema->children[child]);
+    }
+    return needs;
+}
+
 /* -- new tables -------------------------------------------------------------------------------------- */
 /* The field's metadata, but for what made plain bytes a blob, and with the extension's name. */
 static int extension_metadata(const char *from, struct ArrowSchema *out)
