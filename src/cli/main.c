@@ -61,10 +61,54 @@ static const lk_cli_command *find(int argc, char **argv, int *taken)
     return NULL;
 }
 
-static int unknown(const char *word)
+/* The words that argv begins with as a text of this size, if some command's name begins with them: "lance index". */
+static size_t group_size(int argc, char **argv, char *group, size_t size)
 {
-    fprintf(stderr, "lake: unknown command '%s'; `lake --help` lists them\n", word);
-    return 2;
+    size_t used = 0, matched = 0;
+    for (int i = 0; i < argc && argv[i][0] != '-'; i++) {
+        size_t word = strlen(argv[i]);
+        if (used + word + 2 > size) {
+            break;
+        }
+        memcpy(group + used, argv[i], word);
+        used += word;
+        group[used++] = ' ';
+        bool begins = false;
+        for (size_t list = 0; list < LISTS; list++) {
+            for (const lk_cli_command *c = lists[list]; c->about.name != NULL; c++) {
+                begins = begins || strncmp(c->about.name, group, used) == 0;
+            }
+        }
+        matched = begins ? used : matched;
+    }
+    group[matched] = '\0';
+    return matched;
+}
+
+/* No command is called so: the commands of its group are shown, if it has one. */
+static int unknown(int argc, char **argv)
+{
+    char   group[64];
+    size_t size = group_size(argc, argv, group, sizeof group);
+    if (size == 0) {
+        fprintf(stderr, "lake: unknown command '%s'; `lake --help` lists them\n", argv[0]);
+        return 2;
+    }
+    bool  asked = argc > 0 && (strcmp(argv[argc - 1], "--help") == 0 || strcmp(argv[argc - 1], "-h") == 0);
+    FILE *out = asked ? stdout : stderr;
+    if (!asked) {
+        fprintf(out, "lake: there is more than one 'lake %.*s'\n", (int)size - 1, group);
+    }
+    fprintf(out, "usage: lake %sCOMMAND [options]\n\n", group);
+    for (size_t i = 0; i < LISTS; i++) {
+        for (const lk_cli_command *c = lists[i]; c->about.name != NULL; c++) {
+            if (strncmp(c->about.name, group, size) == 0) {
+                fprintf(out, "  %-22s%s\n", c->about.name, c->about.summary);
+            }
+        }
+    }
+    fprintf(out, "\n`lake %sCOMMAND --help` explains one, with examples.\n", group);
+    return asked ? 0 : 2;
 }
 
 static const char *from_environment(const char *name, void *context)
@@ -131,7 +175,7 @@ static int help(int argc, char **argv)
     int                   taken = 0;
     const lk_cli_command *command = find(argc, argv, &taken);
     if (command == NULL) {
-        return unknown(argv[0]);
+        return unknown(argc, argv);
     }
     char   word[] = "--help", *ask[] = {word, NULL};
     lk_cli cli = {.config = &config};
@@ -177,7 +221,7 @@ int main(int argc, char **argv)
     int                   taken = 0;
     const lk_cli_command *command = find(argc - 1, argv + 1, &taken);
     if (command == NULL) {
-        return unknown(argv[1]);
+        return unknown(argc - 1, argv + 1);
     }
     return run(command, argc - 1 - taken, argv + 1 + taken);
 }

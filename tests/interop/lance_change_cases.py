@@ -201,6 +201,9 @@ def test_any_condition_may_choose_the_rows(where, python, uri, tmp_path): # noqa
     ("true) UNION ALL (SELECT 1", "more than a condition|syntax"),
     ("id IN (SELECT id FROM lake.lance.other)", "more than a condition"),
     ("_rowid = 5", "_rowid is not supported"),
+    ("1/0", "not boolean"),
+    ("id", "not boolean"),
+    ("NULL", "not boolean"),
 ])
 def test_what_is_no_condition_deletes_nothing(where, reason, uri, tmp_path): # noqa: F811
     ours(uri, tmp_path)
