@@ -39,6 +39,7 @@ typedef struct lk_index {
     lk_bytes             name;
     lk_bytes             type; /* the kind in Lance's words: "BTreeIndexDetails" */
     lk_bytes             details;
+    bool                 addresses; /* its ids are addresses, also in a table with stable row ids */
     lk_uuid              uuid;
     const int32_t       *fields; /* field ids; the column that it is over is the first */
     size_t               field_count;

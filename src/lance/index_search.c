@@ -119,6 +119,11 @@ static void add_addresses(
     }
 }
 
+static bool has_stable_ids(const lk_index_search *search, const lk_index *index)
+{
+    return !index->addresses && lk_dataset_has_stable_row_ids(search->dataset);
+}
+
 static lk_rc give_some(
     lk_index_search *search, const lk_index *index, const uint64_t *ids, size_t count, lk_err *err)
 {
@@ -126,7 +131,7 @@ static lk_rc give_some(
     lk_rc    rc = LK_OK;
     search->found += count;
     search->gave_up = search->found > search->rows_max;
-    if (lk_dataset_has_stable_row_ids(search->dataset)) {
+    if (has_stable_ids(search, index)) {
         rc = lk_dataset_find_rows(search->dataset, ids, count, addresses, err);
         ids = addresses;
     }
@@ -182,7 +187,7 @@ lk_rc lk_index_give_run(
 {
     uint64_t ids[GIVE_ROWS];
     lk_rc    rc = LK_OK;
-    if (!lk_dataset_has_stable_row_ids(search->dataset)) {
+    if (!has_stable_ids(search, index)) {
         add_run(search, index, first, count);
         return LK_OK;
     }

@@ -116,7 +116,7 @@ static lk_rc check_entries(
     uint64_t addresses[SOME_ROWS];
     lk_rc    rc = LK_OK;
     v->out->entries += v->first_pass ? count : 0;
-    if (lk_dataset_has_stable_row_ids(v->dataset)) {
+    if (!v->index->addresses && lk_dataset_has_stable_row_ids(v->dataset)) {
         rc = lk_dataset_find_rows(v->dataset, ids, count, addresses, err);
         ids = addresses;
     }

@@ -24,7 +24,7 @@ static lk_rc keep_entries(old_run *self, struct ArrowArray *values, struct Arrow
 {
     size_t            count = (size_t)ids->length, kept = 0;
     struct ArrowArray few = {0}, few_ids = {0};
-    const uint64_t   *numbers = (const uint64_t *)ids->buffers[1] + ids->offset;
+    uint64_t         *numbers = (uint64_t *)(uintptr_t)ids->buffers[1] + ids->offset; /* just decoded: ours */
     uint8_t          *keeps = malloc(count + 1);
     LK_ASSERT(keeps != NULL);
     lk_rc rc = lk_index_build_keeps(self->build, self->index, numbers, count, keeps, err);

@@ -2,6 +2,7 @@
  * index_tool.c - filters a table, for tests that compare with DuckDB and pylance.
  *
  *   index_tool DIR [--threads N] [--budget BYTES] [--repeat N]
+ *   index_tool DIR --verify 1 [...]     checks every index; one line of JSON a segment
  *
  * Every line of standard input is a predicate in prefix form:
  *
@@ -14,6 +15,7 @@
  */
 #include "io/local.h"
 #include "lance/dataset.h"
+#include "lance/index.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -213,10 +215,27 @@ static lk_rc run(const tool *self, lk_err *err)
     return rc;
 }
 
+static lk_rc verify(lk_dataset *dataset, lk_err *err)
+{
+    lk_arena        arena = {0};
+    const lk_index *indices = NULL;
+    size_t          count = 0;
+    lk_rc           rc = lk_index_list(dataset, &arena, &indices, &count, err);
+    for (size_t i = 0; rc == LK_OK && i < count; i++) {
+        lk_index_damage damage = {0};
+        rc = lk_index_verify(dataset, &indices[i], NULL, &damage, err);
+        printf("{\"name\":\"%.*s\",\"entries\":%" PRIu64 ",\"missing\":%" PRIu64 ",\"extra\":%" PRIu64
+               ",\"wrong\":%" PRIu64 "}\n",
+            LK_FMT(damage.name), damage.entries, damage.missing, damage.extra, damage.wrong);
+    }
+    lk_arena_close(&arena);
+    return rc;
+}
+
 int main(int argc, char **argv)
 {
     tool               self = {.repeat = 1};
-    unsigned long long threads = 0, budget_bytes = 0;
+    unsigned long long threads = 0, budget_bytes = 0, checks = 0;
     lk_err             err = {0};
     lk_store          *store = NULL;
     lk_pool           *pool = NULL;
@@ -225,6 +244,7 @@ int main(int argc, char **argv)
         unsigned long long n = strtoull(argv[at + 1], NULL, 10);
         threads = strcmp(argv[at], "--threads") == 0 ? n : threads;
         budget_bytes = strcmp(argv[at], "--budget") == 0 ? n : budget_bytes;
+        checks = strcmp(argv[at], "--verify") == 0 ? n : checks;
         self.repeat = strcmp(argv[at], "--repeat") == 0 ? (unsigned long)n : self.repeat;
     }
     lk_budget_init(&budget, "scan", budget_bytes, NULL);
@@ -239,7 +259,7 @@ int main(int argc, char **argv)
         .budget = budget_bytes > 0 ? &budget : NULL};
     lk_rc        rc = lk_dataset_open(&env, 0, &self.dataset, &err);
     if (rc == LK_OK) {
-        rc = run(&self, &err);
+        rc = checks > 0 ? verify(self.dataset, &err) : run(&self, &err);
     }
     lk_dataset_unref(self.dataset);
     lk_pool_close(pool);

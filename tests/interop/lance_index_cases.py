@@ -7,6 +7,7 @@ import datetime
 import decimal
 import json
 import math
+import os
 import random
 import shutil
 import subprocess
@@ -17,8 +18,9 @@ import pyarrow.compute as pc
 import pytest
 
 from lance_cases import uri # noqa: F401
-from lance_support import FULL, TOOL
+from lance_support import FULL, ROOT, TOOL, append, create
 
+LAKE = os.environ.get("LAKE_BIN", ROOT / "build/lake")
 INDEX_TOOL = TOOL.parent / "index_tool"
 ROWS = 12000
 PER_FILE = 5000
@@ -213,6 +215,35 @@ def assert_finds(uri, predicates):
     return [answer["decoded"] for answer in answers]
 
 
+def lake(*arguments):
+    """Runs `lake lance ... --json` and returns what it printed."""
+    done = subprocess.run([LAKE, "lance", *map(str, arguments), "--json"], capture_output=True, text=True, timeout=300)
+    assert done.returncode == 0, done.stderr
+    return json.loads(done.stdout)
+
+
+def assert_sound(uri):
+    """Every entry of every index is right, and pylance finds through them what it finds without."""
+    done = subprocess.run([INDEX_TOOL, str(uri), "--verify", "1", "--budget", str(1 << 30)], capture_output=True,
+                          text=True, timeout=300)
+    assert done.returncode == 0, done.stderr
+    for answer in map(json.loads, done.stdout.splitlines()):
+        assert (answer["missing"], answer["extra"], answer["wrong"]) == (0, 0, 0), answer
+    return done.stdout.count("\n")
+
+
+def assert_alike(uri, filters):
+    """pylance with and without indices. Returns which of the filters it used one for."""
+    dataset = lance.dataset(str(uri))
+    used = []
+    for text in filters:
+        with_index = dataset.scanner(filter=text, with_row_id=True).to_table().sort_by("_rowid")
+        without = dataset.scanner(filter=text, with_row_id=True, use_scalar_index=False).to_table().sort_by("_rowid")
+        assert str(with_index["_rowid"].to_pylist()) == str(without["_rowid"].to_pylist()), text
+        used.append("ScalarIndexQuery" in dataset.scanner(filter=text).explain_plan())
+    return used
+
+
 # -- reading what pylance made ----------------------------------------------------------------------------------------
 
 KINDS = ["BTREE", "BITMAP", "ZONEMAP"]
@@ -300,3 +331,166 @@ def test_a_key_is_found_by_reading_a_few_rows(uri): # noqa: F811
     assert assert_finds(uri, [("or", [("=", 0, keys[5]), ("=", 1, 17)])]) == [rows] # nothing is known of x
     lance.write_dataset(table.slice(0, 500), str(uri), mode="append")
     assert assert_finds(uri, [("=", 0, keys[77])]) == [501] # what came later is read
+
+
+# -- what lake made ---------------------------------------------------------------------------------------------------
+
+@pytest.mark.parametrize("kind", ["btree", "zonemap"])
+def test_pylance_finds_every_type_of_key_through_an_index_of_lake(kind, uri): # noqa: F811
+    rng = random.Random(kind)
+    rows = 3000
+    table = pa.table({f"c{i}": column(rng, of, rows) for i, of in enumerate(TYPES)})
+    lance.write_dataset(table, str(uri), max_rows_per_file=1300)
+    lance.dataset(str(uri)).delete("c3 between 3 and 6")
+    for name in table.column_names:
+        made = lake("index", "create", uri, "--column", name, "--kind", kind)
+        assert made["fragments"] == 3
+    listed = lake("index", "list", uri)
+    assert {(one["name"], one["kind"], one["fragments_covered"]) for one in listed} == \
+        {(f"{name}_idx", kind, 3) for name in table.column_names}
+    assert assert_sound(uri) == len(TYPES)
+    predicates = [random_leaf(rng, table, [i]) for i in range(len(TYPES)) for _ in range(6 if FULL else 3)]
+    assert_finds(uri, predicates)
+    filters = [f"c{i} {what}" for i in range(len(TYPES)) for what in ("is null", "is not null")]
+    for at in (0, 1, 2, 3, 4, 5, 6):
+        filters += [f"c{at} = 17", f"c{at} < 9", f"c{at} between 11 and 30", f"c{at} in (1, 2, 3, 40)"]
+    filters += [f"c{at} {test} 'abb'" for at in (12, 13) for test in ("=", "<", ">=")]
+    filters += ["c12 like 'ab%'", "c9 > 80.0", "c10 < -250.0", "c11 = true", "c3 = 17 and c12 < 'b'", "c3 < 5 or c2 = 7"]
+    used = assert_alike(uri, filters)
+    assert sum(used) > len(filters) * 0.7
+
+
+def test_fields_of_structs_are_indexed(uri): # noqa: F811
+    rows = 5000
+    table = pa.table({"s": [None if i % 7 == 0 else {"x": None if i % 5 == 0 else i % 900, "t": {"y": str(i % 77)}}
+                            for i in range(rows)]})
+    lance.write_dataset(table, str(uri), max_rows_per_file=2000)
+    lake("index", "create", uri, "--column", "s.x")
+    lake("index", "create", uri, "--column", "s.t.y", "--kind", "zonemap", "--name", "deep")
+    assert assert_sound(uri) == 2
+    assert assert_alike(uri, ["s.x = 17", "s.x is null", "s.x > 880", "s.t.y = '5'"])[:3] == [True] * 3
+
+
+def test_sorting_in_many_runs_makes_the_same_index(uri): # noqa: F811
+    rng = random.Random(3)
+    rows = 200000
+    table = pa.table({"a": column(rng, pa.int64(), rows), "s": pa.array([f"{rng.random():.9f}" * 3 for _ in range(rows)])})
+    lance.write_dataset(table, str(uri), max_rows_per_file=60000)
+    lake("index", "create", uri, "--column", "a")
+    lake("index", "create", uri, "--column", "s")
+    assert assert_sound(uri) == 2
+    assert assert_alike(uri, ["a = 17", "a < 3", "a is null", "s < '0.001'", "s >= '0.9999'"]) == [True] * 5
+
+
+def changes(rng, uri, tmp_path, more):
+    """What may be done to a table, by lake and by pylance: names and functions."""
+    def rows(where):
+        return lance.dataset(str(uri)).count_rows(where)
+    def theirs():
+        return lance.dataset(str(uri))
+    def low():
+        return rng.randint(0, 4000)
+    return [
+        ("append", lambda: append(uri, more(700), tmp_path)),
+        ("pylance appends", lambda: lance.write_dataset(more(700), str(uri), mode="append")),
+        ("delete", lambda at=low(): lake("delete", uri, "--where", f"a between {at} and {at + 300}")),
+        ("pylance deletes", lambda at=low(): theirs().delete(f"a between {at} and {at + 300}")),
+        ("update", lambda at=low(): lake("update", uri, "--set", "a=a+1", "--where", f"a between {at} and {at + 200}")),
+        ("pylance updates", lambda at=low(): theirs().update({"a": "a + 1"}, where=f"a between {at} and {at + 200}")),
+        ("pylance updates another", lambda at=low(): theirs().update({"k": "k + 1"}, where=f"a between {at} and {at + 99}")),
+        ("compact", lambda: lake("compact", uri)),
+        ("pylance compacts", lambda: theirs().optimize.compact_files(target_rows_per_fragment=20000)),
+        ("index update", lambda: lake("index", "update", uri, "a_idx")),
+        ("index update", lambda: lake("index", "update", uri, "z")),
+        ("pylance optimizes", lambda: theirs().optimize.optimize_indices()),
+        ("add", lambda: lake("columns", "add", uri, "--column", f"x{rng.randint(0, 1 << 40)}:int32")),
+    ]
+
+
+@pytest.mark.parametrize("stable", [False, True])
+@pytest.mark.parametrize("who", ["lake", "pylance"])
+def test_indices_stay_right_whoever_changes_the_table(who, stable, uri, tmp_path): # noqa: F811
+    rng = random.Random(who + str(stable))
+    def more(rows):
+        return pa.table({"a": pa.array([rng.choice([None, rng.randint(0, 5000)]) if rng.random() < 0.1 else rng.randint(0, 5000)
+                                        for _ in range(rows)], pa.int64()),
+                         "s": column(rng, pa.string(), rows), "k": column(rng, pa.int32(), rows)})
+    table = more(6000)
+    lance.write_dataset(table, str(uri), max_rows_per_file=2500, enable_stable_row_ids=stable)
+    if who == "lake":
+        lake("index", "create", uri, "--column", "a")
+        lake("index", "create", uri, "--column", "s")
+        lake("index", "create", uri, "--column", "a", "--kind", "zonemap", "--name", "z")
+    else:
+        dataset = lance.dataset(str(uri))
+        dataset.create_scalar_index("a", "BTREE", name="a_idx")
+        dataset.create_scalar_index("s", "BTREE", name="s_idx")
+        dataset.create_scalar_index("a", "ZONEMAP", name="z")
+        dataset.create_scalar_index("k", "BITMAP")
+    done = []
+    for _ in range(40 if FULL else 8):
+        columns = len(lance.dataset(str(uri)).schema)
+        name, change = rng.choice([one for one in changes(rng, uri, tmp_path, more) if columns < 5 or one[0] != "add"])
+        if columns > 3 and name == "append":
+            continue
+        done.append(name)
+        try:
+            change()
+        except AssertionError as error:
+            raise AssertionError(done) from error
+        try:
+            assert_sound(uri)
+            assert_finds(uri, [random_predicate(rng, table, [0, 1, 2]) for _ in range(6)])
+            assert_alike(uri, ["a = 17", "a between 100 and 130", "a is null", "s < 'ab'", "s = 'ab'", "k = 7"])
+        except AssertionError as error:
+            raise AssertionError(done) from error
+
+
+def test_an_index_that_is_replaced_updated_and_dropped(uri): # noqa: F811
+    table = pa.table({"a": pa.array(range(3000)), "b": pa.array(range(3000))})
+    lance.write_dataset(table, str(uri), max_rows_per_file=1000)
+    assert lake("index", "create", uri, "--column", "a") ["fragments"] == 3
+    first = lake("index", "list", uri)
+    lance.write_dataset(table, str(uri), mode="append")
+    assert [one["fragments_covered"] for one in lake("index", "list", uri)] == [3]
+    assert lake("index", "update", uri, "a_idx") ["rows"] == 3000
+    assert [one["fragments_covered"] for one in lake("index", "list", uri)] == [4]
+    version = lance.dataset(str(uri)).version
+    assert lake("index", "update", uri, "a_idx")["version"] == version # there was nothing to do
+    lake("index", "create", uri, "--column", "a", "--kind", "zonemap", "--name", "a_idx")
+    assert [(one["kind"], one["uuid"] == first[0]["uuid"]) for one in lake("index", "list", uri)] == [("zonemap", False)]
+    done = subprocess.run([LAKE, "lance", "index", "create", str(uri), "--column", "b", "--name", "a_idx"],
+                          capture_output=True, text=True)
+    assert done.returncode != 0 and "another column" in done.stderr, done.stderr
+    lake("index", "drop", uri, "a_idx")
+    assert lake("index", "list", uri) == [] and len(lance.dataset(str(uri)).list_indices()) == 0
+    done = subprocess.run([LAKE, "lance", "index", "drop", str(uri), "a_idx"], capture_output=True, text=True)
+    assert done.returncode == 4 and "no index a_idx" in done.stderr
+
+
+def test_an_index_goes_with_its_column_and_comes_back_with_the_version(uri): # noqa: F811
+    table = pa.table({"a": pa.array(range(3000)), "b": pa.array(range(3000))})
+    lance.write_dataset(table, str(uri), max_rows_per_file=1000)
+    lake("index", "create", uri, "--column", "a")
+    version = lance.dataset(str(uri)).version
+    lake("columns", "rename", uri, "--column", "a", "--to", "c")
+    assert [one["columns"] for one in lake("index", "list", uri)] == [["c"]]
+    assert assert_alike(uri, ["c = 17"]) == [True]
+    lake("columns", "drop", uri, "--column", "c")
+    assert lake("index", "list", uri) == []
+    lake("restore", uri, "--version", version)
+    assert [one["columns"] for one in lake("index", "list", uri)] == [["a"]]
+    assert assert_alike(uri, ["a = 17"]) == [True] and assert_sound(uri) == 1
+
+
+def test_an_empty_table_is_indexed(uri, tmp_path): # noqa: F811
+    create(uri, pa.schema([("a", pa.int64())]), tmp_path)
+    lake("index", "create", uri, "--column", "a")
+    lake("index", "create", uri, "--column", "a", "--kind", "zonemap", "--name", "z")
+    assert assert_alike(uri, ["a = 17"]) and assert_sound(uri) == 2
+    append(uri, pa.table({"a": pa.array(range(100))}), tmp_path)
+    assert_alike(uri, ["a = 17"])
+    lake("index", "update", uri, "a_idx")
+    lake("index", "update", uri, "z")
+    assert assert_sound(uri) == 2 and assert_alike(uri, ["a = 17"]) == [True]
+    assert assert_finds(uri, [("=", 0, 17)]) == [1]
