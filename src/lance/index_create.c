@@ -8,6 +8,7 @@
 #include "lance/index_order.h"
 #include "lance/index_write.h"
 #include "lance/rebase.h"
+#include "lance/row_ids.h"
 #include "lance/wire.h"
 
 #include <inttypes.h>
@@ -160,7 +161,10 @@ static void make_message(index_change *c, const lk_index_build *build, lk_index_
                                : LK_LITERAL("/lance.table.ZoneMapIndexDetails"));
     lk_wire_put_bytes(out, LK_INDEX_DETAILS, lk_buf_view(&inner));
     lk_buf_deinit(&inner);
-    lk_wire_put_u64(out, LK_INDEX_VERSION, 0);
+    /* With stable row ids, as the newest release of the reference does: older ones leave such an index alone, where an
+     * index by ids would keep entries of rows that got another value. */
+    bool addresses = kind == LK_INDEX_BTREE && lk_dataset_has_stable_row_ids(c->dataset);
+    lk_wire_put_u64(out, LK_INDEX_VERSION, addresses ? LK_INDEX_VERSION_ADDRESSES : LK_INDEX_VERSION_IDS);
     lk_wire_put_u64(out, LK_INDEX_CREATED_AT, lk_clock_wall_ms(c->base.env->clock));
     put_files(build, out);
 }

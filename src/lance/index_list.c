@@ -8,9 +8,6 @@
 #include <inttypes.h>
 #include <stdlib.h>
 
-/* IndexMetadata.index_version: a BTREE of version 1 has addresses where one of version 0 has stable row ids. */
-enum { VERSION_IDS = 0, VERSION_ADDRESSES = 1 };
-
 typedef struct kind_name {
     lk_index_kind kind;
     const char   *name, *type;
@@ -183,8 +180,8 @@ bool lk_index_parse(
     out->fields = p.fields;
     out->files = p.files;
     lk_index_kind kind = out->field_count == 1 ? kind_of(out->type) : LK_INDEX_OTHER;
-    out->addresses = p.version == VERSION_ADDRESSES && kind == LK_INDEX_BTREE;
-    out->kind = p.version == VERSION_IDS || out->addresses ? kind : LK_INDEX_OTHER;
+    out->addresses = p.version == LK_INDEX_VERSION_ADDRESSES && kind == LK_INDEX_BTREE;
+    out->kind = p.version == LK_INDEX_VERSION_IDS || out->addresses ? kind : LK_INDEX_OTHER;
     return true;
 }
 

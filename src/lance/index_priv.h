@@ -24,6 +24,9 @@ enum {
     LK_INDEX_FILES = 10
 };
 
+/* IndexMetadata.index_version: a BTREE of version 1 has addresses where one of version 0 has stable row ids. */
+enum { LK_INDEX_VERSION_IDS = 0, LK_INDEX_VERSION_ADDRESSES = 1 };
+
 /* Takes one message apart; covers and base stay unset. bitmap: as stored. False when it is malformed. */
 bool lk_index_parse(
     lk_bytes message, lk_arena *arena, lk_index *out, lk_bytes *bitmap, uint32_t *base, bool *has_base);

@@ -3,7 +3,6 @@
 
 #include "arrow/bits.h"
 #include "lance/column.h"
-#include "lance/row_ids.h"
 
 #include <stdlib.h>
 
@@ -28,12 +27,11 @@ typedef struct reading {
     lk_field_source        field;
     size_t                 depth; /* structs around the field */
     const lk_deletion     *deletion;
-    const lk_row_ids      *row_ids; /* NULL: addresses */
     uint8_t               *live;
     uint64_t               first, count;
 } reading;
 
-static lk_rc make_ids(const reading *r, struct ArrowArray *out, lk_err *err)
+static lk_rc make_addresses(const reading *r, struct ArrowArray *out, lk_err *err)
 {
     lk_buffer buffers[2] = {0};
     uint64_t  address = r->source->dataset->manifest->fragments[r->fragment].id << 32 | r->first;
@@ -42,10 +40,7 @@ static lk_rc make_ids(const reading *r, struct ArrowArray *out, lk_err *err)
         return rc;
     }
     uint64_t *ids = (uint64_t *)(void *)buffers[1].data;
-    if (r->row_ids != NULL) {
-        lk_row_ids_read(r->row_ids, r->first, r->count, ids);
-    }
-    for (uint64_t i = 0; r->row_ids == NULL && i < r->count; i++) {
+    for (uint64_t i = 0; i < r->count; i++) {
         ids[i] = address + i;
     }
     lk_column_node(out, r->count, 0, buffers, 2, 0);
@@ -146,7 +141,7 @@ static lk_rc read_stretch(reading *r, lk_index_take *take, void *context, lk_err
         rc = keep_live(r, schema->fields[r->source->field].arrow, &values, err);
     }
     if (rc == LK_OK) {
-        rc = make_ids(r, &ids, err);
+        rc = make_addresses(r, &ids, err);
     }
     if (rc == LK_OK) {
         rc = keep_live(r, &id_field, &ids, err);
@@ -167,9 +162,6 @@ static lk_rc open_fragment(reading *r, lk_arena *arena, lk_err *err)
     if (rc == LK_OK) {
         wrap(r, dataset->manifest->schema, r->source->field, arena);
         rc = lk_dataset_deletion(dataset, r->fragment, &r->deletion, err);
-    }
-    if (rc == LK_OK && !r->source->addresses && lk_dataset_has_stable_row_ids(dataset)) {
-        rc = lk_dataset_row_ids(dataset, r->fragment, &r->row_ids, err);
     }
     return rc;
 }

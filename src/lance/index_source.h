@@ -1,8 +1,8 @@
 #ifndef LK_LANCE_INDEX_SOURCE_H
 #define LK_LANCE_INDEX_SOURCE_H
 /*
- * index_source.h - what an index is made from: the values of one field in the live rows of a fragment, and what each
- * row is called. Threads: confined.
+ * index_source.h - what an index is made from: the values of one field in the live rows of a fragment, and the rows'
+ * addresses. Threads: confined.
  */
 #include "lance/dataset_priv.h"
 
@@ -11,14 +11,14 @@ enum { LK_INDEX_ZONE_ROWS = 8192 };
 
 typedef struct lk_index_source {
     lk_dataset     *dataset;
-    size_t          field;     /* in manifest->schema->fields */
-    bool            addresses; /* also where the table has stable row ids */
+    size_t          field; /* in manifest->schema->fields */
     lk_cancel      *cancel;
     lk_buffer_pool *pool;
 } lk_index_source;
 
-/* As many ids as values, uint64. The callee may move them. */
-typedef lk_rc lk_index_take(void *context, struct ArrowArray *values, struct ArrowArray *ids, lk_err *err);
+/* As many addresses (uint64) as values. The callee may move them. */
+typedef lk_rc lk_index_take(
+    void *context, struct ArrowArray *values, struct ArrowArray *addresses, lk_err *err);
 
 /* Gives the live rows of a fragment (by number), in order of their offsets, in stretches that begin at multiples of
  * LK_INDEX_ZONE_ROWS. */

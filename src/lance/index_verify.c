@@ -70,7 +70,7 @@ static void drop_rows(verifying *v, size_t fragment)
 static lk_rc load_rows(verifying *v, size_t fragment, lk_err *err)
 {
     size_t          count = (size_t)v->dataset->manifest->fragments[fragment].physical_rows;
-    lk_index_source source = {v->dataset, v->field, true, v->cancel, v->pool};
+    lk_index_source source = {v->dataset, v->field, v->cancel, v->pool};
     lk_rc           rc =
         v->dataset->env.budget == NULL ? LK_OK : lk_budget_take(v->dataset->env.budget, count * 9 + 1, err);
     if (rc != LK_OK) {

@@ -85,17 +85,14 @@ lk_rc lk_index_build_keeps(const lk_index_build *build, const lk_index *old, uin
     lk_dataset               *dataset = build->source.dataset;
     lk_arena                  arena = {0};
     const lk_fragment_number *numbers = lk_fragment_numbers(dataset->manifest, &arena);
-    uint64_t                 *addresses = ids;
     lk_rc                     rc = LK_OK;
     if (!old->addresses) {
-        addresses = lk_arena_take(&arena, (count + 1) * sizeof *addresses);
+        uint64_t *addresses = lk_arena_take(&arena, (count + 1) * sizeof *addresses);
         rc = lk_dataset_find_rows(dataset, ids, count, addresses, err);
+        memcpy(ids, addresses, count * sizeof *ids);
     }
     for (size_t i = 0; rc == LK_OK && i < count; i++) {
-        rc = keeps_address(build, old, numbers, addresses[i], &keeps[i], err);
-    }
-    if (rc == LK_OK && old->addresses) {
-        rc = lk_dataset_row_ids_at(dataset, ids, count, ids, err);
+        rc = keeps_address(build, old, numbers, ids[i], &keeps[i], err);
     }
     lk_arena_close(&arena);
     return rc;

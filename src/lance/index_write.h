@@ -36,8 +36,8 @@ LK_MUST_CHECK lk_rc lk_index_build_finish(
 /* Reads the fragments that are not covered. */
 LK_MUST_CHECK lk_rc lk_index_build_read(
     lk_index_build *build, lk_index_take *take, void *context, lk_err *err);
-/* Whether an entry of an old segment is kept: its row is there, and in a fragment that the segment covers. Addresses
- * become row ids. */
+/* Whether an entry of an old segment is kept: its row is there, and in a fragment that the segment covers. Ids
+ * become addresses. */
 LK_MUST_CHECK lk_rc lk_index_build_keeps(const lk_index_build *build, const lk_index *old, uint64_t *ids,
     size_t count, uint8_t *keeps, lk_err *err);
 

@@ -209,7 +209,6 @@ lk_rc lk_index_build_zonemap(lk_index_build *build, lk_err *err)
     const struct ArrowSchema *field =
         build->source.dataset->manifest->schema->fields[build->source.field].arrow;
     writing w = {.build = build};
-    build->source.addresses = true;
     LK_ASSERT(lk_type_of(field, &w.type));
     w.has_bounds = w.type.id != LK_TYPE_FIXED_BINARY; /* the reference writes none for these */
     lk_rc rc = zone_schema(field, &w.arrow, err);

@@ -247,7 +247,7 @@ lk_rc lk_index_zonemap_verify(lk_dataset *dataset, const lk_index *index, size_t
     lk_buffer_pool *pool, lk_index_damage *out, lk_err *err)
 {
     lk_index_search search = {.dataset = dataset, .pool = pool};
-    lk_index_source source = {dataset, field, true, cancel, pool};
+    lk_index_source source = {dataset, field, cancel, pool};
     checking        c = {.out = out};
     zones          *from = NULL;
     LK_ASSERT(lk_type_of(dataset->manifest->schema->fields[field].arrow, &c.type));
