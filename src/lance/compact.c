@@ -10,8 +10,8 @@
  * A version's fragments are in the order of their ids: the reference library puts them so at every commit, and its
  * deletes fail on a table where they are not. So rewritten rows come after the rows of fragments that are left alone.
  *
- * An index goes on answering for the fragments that it covers and that are still there; the new ones are scanned
- * until it is brought up to date, as after any append.
+ * An index goes on answering for the fragments that it covers and that are still there; at the end those that lost some
+ * are brought up to date (index_follow.c).
  *
  * A group never grows beyond the target and is rewritten into one fragment, so a second run finds nothing to do.
  */
@@ -20,6 +20,7 @@
 #include "lance/dataset_priv.h"
 #include "lance/fragment_same.h"
 #include "lance/fragment_write.h"
+#include "lance/index.h"
 #include "lance/rebase.h"
 #include "lance/row_lineage.h"
 #include "lance/wire.h"
@@ -550,6 +551,9 @@ lk_rc lk_dataset_compact(lk_dataset *base, lk_committer *committer, const lk_com
     }
     for (bool more = true; more && rc == LK_OK;) { /* groups may have become neighbours */
         rc = compact_groups(&version, committer, &most, options, report, &more, err);
+    }
+    if (rc == LK_OK && report->versions > 0) {
+        rc = lk_index_follow(base, &version, committer, options, &report->versions, err);
     }
     if (rc != LK_OK) {
         lk_context(err, "compact version %" PRIu64 " of %.*s", version->manifest->version,

@@ -120,6 +120,11 @@ LK_MUST_CHECK lk_rc lk_index_drop(lk_dataset *base, lk_committer *committer, lk_
 LK_MUST_CHECK lk_rc lk_index_keep(const lk_manifest *from, const lk_manifest *next, lk_bytes section,
     lk_arena *arena, lk_bytes *out, lk_err *err);
 
+/* Brings the indices up to date (lk_index_update) that covered fragments of `before` which *dataset, a later version of
+ * the same rows, has rewritten. *dataset becomes the newest version; *versions counts what was committed. */
+LK_MUST_CHECK lk_rc lk_index_follow(lk_dataset *before, lk_dataset **dataset, lk_committer *committer,
+    const lk_write_options *options, uint64_t *versions, lk_err *err);
+
 /* -- verifying ------------------------------------------------------------------------------------------- */
 typedef struct lk_index_damage {
     lk_bytes name;

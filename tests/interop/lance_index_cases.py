@@ -503,3 +503,19 @@ def test_an_empty_table_is_indexed(uri, tmp_path): # noqa: F811
     lake("index", "update", uri, "z")
     assert assert_sound(uri) == 2 and assert_alike(uri, ["a = 17"]) == [True]
     assert assert_finds(uri, [("=", 0, 17)]) == [1]
+
+
+@pytest.mark.parametrize("stable", [False, True])
+def test_compaction_takes_the_indices_along(stable, uri): # noqa: F811
+    table = pa.table({"a": pa.array(random.Random(5).sample(range(9000), 3000)), "b": pa.array(range(3000))})
+    lance.write_dataset(table, str(uri), max_rows_per_file=500, enable_stable_row_ids=stable)
+    lake("index", "create", uri, "--column", "a")
+    lake("index", "create", uri, "--column", "b", "--kind", "zonemap")
+    lance.dataset(str(uri)).create_scalar_index("b", "BITMAP", name="theirs")
+    lake("delete", uri, "--where", "b % 3 = 1")
+    lake("compact", uri)
+    assert {one["name"]: one["fragments_covered"] for one in lake("index", "list", uri)} == \
+        {"a_idx": 1, "b_idx": 1, "theirs": 0} and len(lance.dataset(str(uri)).get_fragments()) == 1
+    assert assert_sound(uri) == 3
+    assert_alike(uri, ["a = 17", "a < 100", "b = 18", "b = 19"])
+    assert assert_finds(uri, [("=", 0, table["a"][0].as_py())]) == [1]
