@@ -7,7 +7,10 @@
  */
 #include "sql/file_source.h"
 
+#include "arrow/cast.h"
+#include "arrow/ipc.h"
 #include "arrow/schema.h"
+#include "base/hash.h"
 #include "base/limits.h"
 #include "sql/duck_priv.h"
 
@@ -24,7 +27,9 @@ typedef struct file_source {
     lk_duck                      *duck;
     duckdb_v2_connection_handle   connection;
     duckdb_v2_arrow_result_handle rows;
-    bool                          done;
+    struct ArrowSchema read; /* Parquet: what the engine gives, when the file says more of its types */
+    int64_t            row_count;
+    bool               done;
 } file_source;
 
 /* -- errors ---------------------------------------------------------------------------------------- */
@@ -315,6 +320,77 @@ static lk_rc start(file_source *self, const char *path, lk_sql_file_kind kind,
     return rc;
 }
 
+/* -- what Parquet files of Arrow's writers say beside their own types ------------------------------ */
+
+/* The one value of a statement's one row, binary; false when there is no row. */
+static bool one_value(file_source *self, const lk_buf *sql, lk_buf *out)
+{
+    duckdb_v2_error_info_handle info = NULL;
+    struct ArrowSchema          schema = {0};
+    struct ArrowArray           batch = {0};
+    DUCKDB_V2_ERROR             code = plan(self, sql->data, &schema, &info);
+    if (code == DUCKDB_V2_ERROR_NONE) {
+        code = duckdb_v2_arrow_result_fetch_array(self->rows, &batch, &info);
+    }
+    bool found = code == DUCKDB_V2_ERROR_NONE && batch.release != NULL && batch.length > 0 &&
+                 strcmp(schema.children[0]->format, "z") == 0;
+    if (found) {
+        const struct ArrowArray *column = batch.children[0];
+        const int32_t           *offsets = (const int32_t *)column->buffers[1] + column->offset;
+        lk_buf_append(out, (const char *)column->buffers[2] + offsets[0], (size_t)(offsets[1] - offsets[0]));
+    }
+    lk_array_release(&batch);
+    lk_schema_release(&schema);
+    (void)duckdb_v2_arrow_result_destroy(&self->rows);
+    if (info != NULL) {
+        (void)duckdb_v2_error_info_destroy(&info);
+    }
+    return found;
+}
+
+/* Arrow's writers keep their schema in the file's metadata: an IPC schema message in base64. Parquet itself knows no
+ * fixed-size lists, nor large texts, and no metadata of a field. Values for dictionaries. */
+static bool stored_schema(file_source *self, struct ArrowSchema *out)
+{
+    lk_buf             sql = {0}, text = {0}, message = {0};
+    lk_err             ignored = {0};
+    struct ArrowSchema schema = {0};
+    lk_buf_format(&sql,
+        "SELECT value FROM parquet_kv_metadata('/proc/self/fd/%d') WHERE key = 'ARROW:schema'", self->file);
+    bool found = one_value(self, &sql, &text) && lk_base64_decode(lk_buf_view(&text), true, &message) &&
+                 lk_ipc_schema_decode(lk_buf_view(&message), &schema, &ignored) == LK_OK &&
+                 lk_schema_decode_dictionaries(&schema, out, &ignored) == LK_OK;
+    lk_schema_release(&schema);
+    lk_buf_deinit(&sql);
+    lk_buf_deinit(&text);
+    lk_buf_deinit(&message);
+    return found;
+}
+
+/* The stored schema when the file's columns can be given its types: a tool may have changed them and left it. */
+static void use_stored_schema(file_source *self, struct ArrowSchema *stored)
+{
+    lk_err ignored = {0};
+    if (stored->release != NULL && stored->n_children == self->base.schema.n_children &&
+        lk_schema_castable(&self->base.schema, stored, &ignored) == LK_OK) {
+        lk_schema_move(&self->base.schema, &self->read);
+        lk_schema_move(stored, &self->base.schema);
+    }
+    lk_schema_release(stored);
+}
+
+static lk_rc to_stored_types(file_source *self, struct ArrowArray *batch, lk_err *err)
+{
+    struct ArrowArray cast = {0};
+    int64_t           rows = batch->length;
+    lk_shared_array  *shared = lk_array_share(batch);
+    lk_rc rc = lk_batch_cast(&self->read, shared, &self->base.schema, self->row_count, &cast, err);
+    lk_shared_array_unref(shared);
+    self->row_count += rows;
+    *batch = cast;
+    return rc;
+}
+
 /* -- the stream ------------------------------------------------------------------------------------ */
 
 static void close_source(lk_batches *batches)
@@ -324,6 +400,7 @@ static void close_source(lk_batches *batches)
     (void)duckdb_v2_connection_destroy(&self->connection);
     lk_duck_close(self->duck);
     lk_schema_release(&self->base.schema);
+    lk_schema_release(&self->read);
     if (self->file >= 0) {
         (void)close(self->file);
     }
@@ -340,6 +417,9 @@ static lk_rc next_batch(lk_batches *batches, struct ArrowArray *out, lk_err *err
     }
     DUCKDB_V2_ERROR code = duckdb_v2_arrow_result_fetch_array(self->rows, out, &info);
     lk_rc           rc = code == DUCKDB_V2_ERROR_NONE ? LK_OK : refuse(err, code, &info);
+    if (rc == LK_OK && out->release != NULL && self->read.release != NULL) {
+        rc = to_stored_types(self, out, err);
+    }
     if (rc != LK_OK) {
         lk_array_release(out);
     }
@@ -362,9 +442,17 @@ lk_rc lk_sql_file_open(const char *path, lk_sql_file_kind kind, const lk_sql_fil
     if (rc == LK_OK) {
         rc = open_engine(self, err);
     }
+    struct ArrowSchema stored = {0};
+    if (rc == LK_OK && kind == LK_SQL_FILE_PARQUET && !stored_schema(self, &stored)) {
+        lk_schema_release(&stored);
+    }
     if (rc == LK_OK) {
         rc = start(self, path, kind, options, err);
     }
+    if (rc == LK_OK) {
+        use_stored_schema(self, &stored);
+    }
+    lk_schema_release(&stored);
     if (rc == LK_OK && ArrowSchemaSetName(&self->base.schema, "") != NANOARROW_OK) {
         rc = lk_fail(err, LK_E_LIMIT, "schema name");
     }

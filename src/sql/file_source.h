@@ -16,7 +16,8 @@ typedef struct lk_sql_file_options {
 
 /* CSV: commas (.tsv: tabs), RFC 4180 quotes; a header line names the columns; a quoted field is never null. NDJSON:
  * also one array of objects. Types are detected over the whole file unless text_only. A name that ends in .gz is
- * decompressed. Every field is nullable; rows come in the file's order. Memory is bounded.
+ * decompressed. Parquet has the types that Arrow's writers note in the file where its own can become them (fixed-size
+ * lists, large texts). Else every field is nullable; rows come in the file's order. Memory is bounded.
  * LK_E_NOT_FOUND; LK_E_INVALID_REQUEST with the reader's reason as detail; LK_E_IO, LK_E_LIMIT. */
 LK_MUST_CHECK lk_rc lk_sql_file_open(const char *path, lk_sql_file_kind kind,
     const lk_sql_file_options *options, lk_batches **out, lk_err *err);
