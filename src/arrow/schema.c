@@ -172,6 +172,23 @@ static bool is_list(lk_type_id id)
     return id == LK_TYPE_LIST || id == LK_TYPE_LARGE_LIST || id == LK_TYPE_FIXED_LIST || id == LK_TYPE_MAP;
 }
 
+/* "d:12,2" is short for "d:12,2,128". */
+static size_t decimal_size(const char *format)
+{
+    size_t      size = strlen(format);
+    const char *first = strchr(format, ','), *second = first == NULL ? NULL : strchr(first + 1, ',');
+    return second != NULL && strcmp(second, ",128") == 0 ? (size_t)(second - format) : size;
+}
+
+static bool same_format(const char *a, const char *b)
+{
+    if (strncmp(a, "d:", 2) != 0 || strncmp(b, "d:", 2) != 0) {
+        return strcmp(a, b) == 0;
+    }
+    size_t size = decimal_size(a);
+    return size == decimal_size(b) && memcmp(a, b, size) == 0;
+}
+
 static lk_rc compare_field(
     comparison *c, const struct ArrowSchema *expected, const struct ArrowSchema *actual, bool named);
 
@@ -205,7 +222,7 @@ static lk_rc compare_field(
     if (named && !lk_bytes_equal(name_of(expected), name_of(actual))) {
         return differ(c, "the name of a member", expected, actual);
     }
-    if (strcmp(expected->format, actual->format) != 0 || expected->n_children != actual->n_children ||
+    if (!same_format(expected->format, actual->format) || expected->n_children != actual->n_children ||
         (expected->dictionary == NULL) != (actual->dictionary == NULL)) {
         return differ(c, "type", expected, actual);
     }

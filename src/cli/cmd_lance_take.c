@@ -4,6 +4,7 @@
  */
 #include "arrow/ipc.h"
 #include "arrow/schema.h"
+#include "base/file.h"
 #include "cli/cli.h"
 #include "cli/lance_env.h"
 #include "cli/lance_where.h"
@@ -11,10 +12,12 @@
 #include "lance/row_ids.h"
 #include "lance/row_set.h"
 #include "lance/take.h"
+#include "sql/file_sink.h"
 
 #include <errno.h>
 #include <inttypes.h>
 #include <stdlib.h>
+#include <strings.h>
 #include <unistd.h>
 
 enum { SCAN, TAKE };
@@ -42,22 +45,34 @@ static lk_rc find_columns(const struct ArrowSchema *schema, const char *list, lk
     return LK_OK;
 }
 
+static bool is_parquet(const char *path)
+{
+    size_t size = strlen(path);
+    return size >= 8 && strcasecmp(path + size - 8, ".parquet") == 0;
+}
+
+static lk_rc write_arrow(lk_batches *rows, const char *path, uint64_t *count, lk_err *err)
+{
+    FILE *file = fopen(path, "wb");
+    if (file == NULL) {
+        return lk_fail_errno(err, errno, "write", path);
+    }
+    lk_rc rc = lk_output_write(rows, LK_OUTPUT_ARROW_FILE, file, count, err);
+    if (fclose(file) != 0 && rc == LK_OK) {
+        rc = lk_fail_errno(err, errno, "finish", path);
+    }
+    return rc;
+}
+
 /* Writes to a temporary beside the target and renames it, so that a failure leaves no half file. */
 static lk_rc write_file(lk_batches *rows, const char *path, lk_arena *arena, uint64_t *count, lk_err *err)
 {
-    bool     to_stdout = strcmp(path, "-") == 0;
     lk_bytes temporary = lk_arena_format(arena, "%s.tmp%ld", path, (long)getpid());
-    FILE    *file = to_stdout ? stdout : fopen(temporary.data, "wb");
-    if (file == NULL) {
-        return lk_fail(err, LK_E_IO, "cannot write %s", path);
+    if (strcmp(path, "-") == 0) {
+        return lk_output_write(rows, LK_OUTPUT_ARROW, stdout, count, err);
     }
-    lk_rc rc = lk_output_write(rows, to_stdout ? LK_OUTPUT_ARROW : LK_OUTPUT_ARROW_FILE, file, count, err);
-    if (to_stdout) {
-        return rc;
-    }
-    if (fclose(file) != 0 && rc == LK_OK) {
-        rc = lk_fail(err, LK_E_IO, "cannot finish %s", path);
-    }
+    lk_rc rc = is_parquet(path) ? lk_sql_parquet_write(rows, temporary.data, count, err)
+                                : write_arrow(rows, temporary.data, count, err);
     if (rc == LK_OK && rename(temporary.data, path) != 0) {
         rc = lk_fail(err, LK_E_IO, "cannot rename to %s", path);
     }
@@ -277,7 +292,7 @@ static int scan(lk_cli *cli, int argc, char **argv)
            META_ARGS(meta),
            BLOBS_ARG(blobs),
            {"--output", LK_ARG_TEXT, &output, "FILE",
-               "Arrow file to write (-o FILE), or - for a stream on stdout", true},
+               "Arrow or Parquet file to write, by its ending (-o FILE), or - for a stream on stdout", true},
     };
     if (!lk_cli_parse(
             cli, &lk_cli_lance_take_commands[SCAN], args, sizeof args / sizeof args[0], argc, argv, &code)) {
@@ -343,7 +358,7 @@ static int take(lk_cli *cli, int argc, char **argv)
            META_ARGS(meta),
            BLOBS_ARG(blobs),
            {"--output", LK_ARG_TEXT, &output, "FILE",
-               "Arrow file to write (-o FILE), or - for a stream on stdout", true},
+               "Arrow or Parquet file to write, by its ending (-o FILE), or - for a stream on stdout", true},
     };
     if (!lk_cli_parse(
             cli, &lk_cli_lance_take_commands[TAKE], args, sizeof args / sizeof args[0], argc, argv, &code)) {

@@ -207,6 +207,7 @@ static int run(const lk_cli_command *command, int argc, char **argv)
 int main(int argc, char **argv)
 {
     (void)signal(SIGPIPE, SIG_IGN);
+    (void)signal(SIGXFSZ, SIG_IGN); /* a limit on files is an error of the write, as a full disk is */
     if (argc < 2) {
         print_help(stderr);
         return 2;
