@@ -34,6 +34,7 @@ extern const lk_cli_command lk_cli_lance_verify_commands[];
 extern const lk_cli_command lk_cli_lance_rows_commands[];
 extern const lk_cli_command lk_cli_lance_index_commands[];
 extern const lk_cli_command lk_cli_lance_take_commands[];
+extern const lk_cli_command lk_cli_lance_blob_commands[];
 extern const lk_cli_command lk_cli_selftest_commands[];
 extern const lk_cli_command lk_cli_config_commands[];
 

@@ -4,6 +4,7 @@
 #include "cli/lance_env.h"
 #include "cli/report.h"
 #include "cli/source.h"
+#include "lance/adapt.h"
 #include "lance/alter.h"
 #include "lance/manifest.h"
 
@@ -63,12 +64,17 @@ static lk_rc check_job(job *j, lk_err *err)
 /* Types are the table's: what fits is converted, column by name. */
 static lk_rc append(lk_cli_lance *lance, const job *j, lk_batches *source, lk_dataset **out, lk_err *err)
 {
-    lk_batches *cast = NULL;
-    lk_rc       rc = lk_casting_open(source, lk_dataset_schema(lance->dataset), &cast, err);
+    lk_batches        *cast = NULL;
+    struct ArrowSchema target = {0};
+    lk_rc              rc = lk_adapt_target(lk_dataset_schema(lance->dataset), &source->schema, &target, err);
+    if (rc == LK_OK) {
+        rc = lk_casting_open(source, &target, &cast, err);
+    }
     if (rc == LK_OK) {
         rc = lk_dataset_append(lance->dataset, lk_direct_committer(), cast, &j->options, out, err);
     }
     lk_batches_close(cast);
+    lk_schema_release(&target);
     return rc;
 }
 
@@ -139,6 +145,8 @@ static int run_write(lk_cli *cli, int argc, char **argv)
                    {"--max-rows-per-file", LK_ARG_U64, &j.rows_per_file, "N", "default 1,048,576", false},
                    {"--stable-row-ids", LK_ARG_FLAG, &j.options.stable_row_ids, NULL,
                        "a new table's rows keep their ids when they move", false},
+                   {"--outside-blobs", LK_ARG_FLAG, &j.options.outside_blobs, NULL,
+                       "blobs may be uris of files outside of the dataset", false},
                    {"--json", LK_ARG_FLAG, &j.json, NULL, "one JSON object", false},
     };
     if (!lk_cli_parse(

@@ -8,7 +8,6 @@
 #include "engine/history.h"
 #include "engine/open_tables.h"
 #include "io/local.h"
-#include "lance/adapt.h"
 #include "lance/buffer_pool.h"
 
 #include <stdlib.h>
@@ -189,12 +188,10 @@ static void keep_new(lance_engine *engine, lk_bytes location, const lk_owned_com
 
 static lk_rc create(lk_engine *base, const lk_create_request *request, uint64_t *version, lk_err *err)
 {
-    lance_engine          *engine = (lance_engine *)base;
-    lk_owned_committer     committer;
-    lk_table_files        *files = NULL;
-    lk_dataset            *dataset = NULL;
-    const lk_write_options options = {
-        .file_version = lk_schema_needs_2_2(request->schema) ? LK_FILE_VERSION_2_2 : LK_FILE_VERSION_DEFAULT};
+    lance_engine      *engine = (lance_engine *)base;
+    lk_owned_committer committer;
+    lk_table_files    *files = NULL;
+    lk_dataset        *dataset = NULL;
     struct ArrowSchema schema = {0};
     bool               lost = false;
     lk_bytes           location = below_root(engine, request->location);
@@ -209,7 +206,7 @@ static lk_rc create(lk_engine *base, const lk_create_request *request, uint64_t 
         location, request->incarnation, request->terms);
     rc = lk_schema_decode_dictionaries(request->schema, &schema, err); /* rows are taken as their values */
     if (rc == LK_OK) {
-        rc = lk_dataset_create(&files->env, &committer.base, &schema, &options, &dataset, err);
+        rc = lk_dataset_create(&files->env, &committer.base, &schema, NULL, &dataset, err);
     }
     lk_schema_release(&schema);
     rc = outcome(&committer, rc, &lost, err);

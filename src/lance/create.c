@@ -97,9 +97,13 @@ static lk_rc write_rows(creation *c, lk_batches *source, lk_err *err)
 static lk_rc create(const lk_lance_env *env, lk_committer *committer, const struct ArrowSchema *schema,
     lk_batches *source, const lk_write_options *options, lk_dataset **out, lk_err *err)
 {
-    lk_manifest *committed = NULL;
-    creation     c = {.base = {.ops = &creation_ops, .env = env, .committer = committer, .options = options}};
-    lk_rc        rc = prepare(&c, schema, err);
+    lk_manifest     *committed = NULL;
+    lk_write_options own = options == NULL ? (lk_write_options){0} : *options;
+    if (own.file_version == LK_FILE_VERSION_DEFAULT && lk_schema_needs_2_2(schema)) {
+        own.file_version = LK_FILE_VERSION_2_2;
+    }
+    creation c = {.base = {.ops = &creation_ops, .env = env, .committer = committer, .options = &own}};
+    lk_rc    rc = prepare(&c, schema, err);
     if (rc == LK_OK && source != NULL) {
         rc = write_rows(&c, source, err);
     }

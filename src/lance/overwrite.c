@@ -5,6 +5,7 @@
  * indices go. Fragment ids go on counting, so no address ever means another row.
  */
 #include "arrow/schema.h"
+#include "lance/adapt.h"
 #include "lance/alter.h"
 #include "lance/change.h"
 #include "lance/dataset_priv.h"
@@ -141,13 +142,18 @@ static lk_rc prepare(overwrite *o, const struct ArrowSchema *schema, lk_err *err
 {
     const lk_write_options *options = o->base.options;
     uint32_t                minor = o->base.base->file_minor;
+    struct ArrowSchema      adapted = {0};
     if (options != NULL && options->file_version != LK_FILE_VERSION_DEFAULT) {
         minor = (uint32_t)options->file_version - LK_FILE_VERSION_2_0;
     }
     lk_rc rc = lk_manifest_check_writable(o->base.base, err);
     if (rc == LK_OK) {
-        rc = lk_lance_schema_from_arrow(schema, &o->schema, err);
+        rc = lk_adapt_schema(schema, minor, &adapted, err);
     }
+    if (rc == LK_OK) {
+        rc = lk_lance_schema_from_arrow(&adapted, &o->schema, err);
+    }
+    lk_schema_release(&adapted);
     if (rc == LK_OK) {
         rc = lk_fragment_writer_check_types(&o->schema->arrow, minor, err);
     }
@@ -168,10 +174,18 @@ lk_rc lk_dataset_overwrite(lk_dataset *base, lk_committer *committer, lk_batches
                .options = options,
                .base = base->manifest},
     };
-    lk_rc rc = prepare(&o, &source->schema, err);
+    lk_batches *rows = source;
+    bool        outside = options != NULL && options->outside_blobs;
+    lk_rc       rc = prepare(&o, &source->schema, err);
     if (rc == LK_OK) {
-        rc = lk_fragment_writer_write(&o.writer, source, err);
+        rc = lk_adapt_rows(&o.schema->arrow, source, outside, &rows, err);
+    }
+    if (rc == LK_OK) {
+        rc = lk_fragment_writer_write(&o.writer, rows, err);
         err->maybe_applied = false; /* files alone change nothing */
+    }
+    if (rows != source) {
+        lk_batches_close(rows);
     }
     if (rc == LK_OK) {
         rc = lk_change_commit(&o.base, &committed, err);

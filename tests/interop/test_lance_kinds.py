@@ -7,9 +7,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
 
-from lance_kinds import (BLOB, BLOBS, BLOBS_IN_LISTS, COLUMNS_2_1, COLUMNS_2_2, DICTIONARIES, blobs, for_2_2, table,
-                         without_dictionaries)
-from lance_support import TOOL, ToolError, append, assert_same, create, scan
+from lance_kinds import (BLOB, BLOBS, BLOBS_IN_LISTS, COLUMNS_2_1, COLUMNS_2_2, DICTIONARIES, PACKED, WORDS, blobs,
+                         dictionary, for_2_2, number, packed, table, text, without_dictionaries)
+from lance_support import FULL, TOOL, ToolError, append, assert_same, create, read_ipc, scan, write_ipc
 
 NULL_STRUCTS = {"blob_in_struct", "dictionary_in_struct", "packed_nulls", "packed_all_null", "packed_in_struct"}
 EVERY = [("2.0", name) for name in COLUMNS_2_1 if name not in NULL_STRUCTS] + [("2.1", name) for name in COLUMNS_2_1] + [("2.2", name) for name in COLUMNS_2_2]
@@ -145,3 +145,120 @@ def test_blobs_elsewhere_are_written_only_when_asked_and_stay_where_they_are(tmp
     with pytest.raises(ToolError):
         scan(uri, tmp_path, options=["--bytes"])
     assert scan(uri, tmp_path).num_rows == 8
+
+
+@pytest.mark.parametrize("version", ["2.0", "2.1", "2.2"])
+def test_one_blob_is_a_file(version, tmp_path):
+    uri, rows, out = tmp_path / "t.lance", ids_and_blobs(3, 12), tmp_path / "blob"
+    for part in (rows.slice(0, 5), rows.slice(5)):
+        lance.write_dataset(part, str(uri), mode="append" if uri.exists() else "create", data_storage_version=version)
+    lance.dataset(str(uri)).delete("id = 5")
+    for row, expected in enumerate(rows.filter(pc.not_equal(rows["id"], 5))["v"].to_pylist()):
+        arguments = ["blob", uri, "--column", "v", "--row", row, "-o", out]
+        if expected is None:
+            with pytest.raises(AssertionError, match="it is null"):
+                lake(*arguments)
+            continue
+        lake(*arguments)
+        assert out.read_bytes() == expected
+        lake(*arguments, "--offset", 2, "--length", 70001)
+        assert out.read_bytes() == expected[2:70003]
+    with pytest.raises(AssertionError, match="holds no blobs"):
+        lake("blob", uri, "--column", "id", "--row", 0, "-o", out)
+
+
+def random_kind(rng, version):
+    """A column of one of the kinds: how to make it, and its metadata."""
+    values = [(WORDS[: rng.integers(1, 8)], pa.utf8()), ([b"\0", b"", b"x" * 300], pa.binary()),
+              (list(range(int(rng.integers(1, 60)))), pa.int64()), ([True, False], pa.bool_()),
+              ([0.5, -0.0], pa.float32())]
+    chosen, kind = values[rng.integers(0, len(values))]
+    index = str(rng.choice(["int8", "uint16", "int32", "int64"]))
+    members = [number(str(rng.choice(["int8", "int16", "float32", "int64"]))) for _ in range(rng.integers(1, 5))]
+    if version == "2.2" and rng.random() < 0.5:
+        members.insert(int(rng.integers(0, len(members) + 1)), text(int(rng.integers(1, 30))))
+    made = [(dictionary(chosen, kind, index, nulls=bool(rng.random() < 0.5)), None),
+            (packed(members, nulls=bool(rng.random() < 0.5)), PACKED),
+            (blobs([1, int(rng.integers(1, 200)), int(rng.choice([10, 70000]))]), BLOB)]
+    return made[rng.integers(0, len(made))]
+
+
+@pytest.mark.parametrize("version", ["2.1", "2.2"])
+@pytest.mark.parametrize("seed", range(60 if FULL else 6))
+def test_random_kinds_survive_both_ways(version, seed, tmp_path):
+    rng = np.random.default_rng(seed * 2 + (version == "2.2"))
+    makers = [random_kind(rng, version) for _ in range(3)]
+    parts = []
+    for count in (int(rng.choice([0, 1, 7, 900])), int(rng.integers(1, 400))):
+        arrays = [pa.array(range(count), pa.int64())] + [make(rng, count) for make, _ in makers]
+        fields = [pa.field("id", pa.int64())] + [pa.field(f"c{i}", array.type, metadata=makers[i][1])
+                                                 for i, array in enumerate(arrays[1:])]
+        parts.append(pa.Table.from_arrays(arrays, schema=pa.schema(fields)))
+    ours, theirs = tmp_path / "ours.lance", tmp_path / "theirs.lance"
+    create(ours, parts[0].schema, tmp_path, version)
+    for i, part in enumerate([parts[0], *parts[1:], parts[0]]):
+        append(ours, part, tmp_path, "--rows-per-file", int(rng.integers(100, 500)), rows_per_batch=int(rng.integers(50, 300)))
+        lance.write_dataset(part, str(theirs), mode="append" if i else "create", data_storage_version=version)
+    every = pa.concat_tables([part.select(part.column_names) for part in [parts[0], *parts[1:], parts[0]]])
+    for uri in (ours, theirs):
+        dataset = lance.dataset(str(uri))
+        dataset.delete("id % 3 = 1")
+        kept = [row for row in every.to_pylist() if row["id"] % 3 != 1]
+        dataset = lance.dataset(str(uri))
+        assert dataset.to_table(blob_handling="all_binary").to_pylist() == kept
+        assert scan(uri, tmp_path, options=["--bytes"]).to_pylist() == kept
+        assert_alike(scan(uri, tmp_path), dataset.to_table())
+        if kept:
+            lake("compact", uri)
+            assert lance.dataset(str(uri)).to_table(blob_handling="all_binary").to_pylist() == kept
+
+
+def flipped(path, at, bit):
+    data = bytearray(path.read_bytes())
+    data[at] ^= 1 << bit
+    path.write_bytes(bytes(data))
+
+
+@pytest.mark.parametrize("version,name", [("2.1", "dictionary_nulls"), ("2.1", "packed_nulls"), ("2.1", "blob"),
+                                          ("2.2", "dictionary_in_list"), ("2.2", "packed_text_nulls"), ("2.2", "blob")])
+def test_a_flipped_bit_is_an_error_or_changes_nothing_but_values(version, name, tmp_path):
+    """No crash, no hang, never other rows: their number stays, or the file is refused."""
+    uri, rows = tmp_path / "t.lance", table(name).slice(0, 25)
+    stored = for_2_2(rows) if version == "2.2" else rows
+    create(uri, stored.schema, tmp_path, version)
+    append(uri, stored, tmp_path)
+    path = next(uri.glob("data/*.lance"))
+    good, size = path.read_bytes(), path.stat().st_size
+    rng = np.random.default_rng(size)
+    places = {int(at) for at in rng.integers(0, size, 400 if FULL else 25)} | set(range(size - 40, size))
+    for at in sorted(places):
+        flipped(path, at, int(rng.integers(0, 8)))
+        for option in ("--bytes", "--values"):
+            try:
+                assert scan(uri, tmp_path, options=[option]).num_rows == len(rows)
+            except ToolError as refused:
+                assert "CORRUPT_FILE" in str(refused) or "UNSUPPORTED" in str(refused) or "LIMIT" in str(refused), refused
+        path.write_bytes(good)
+    assert_alike(scan(uri, tmp_path, options=["--bytes"]), rows)
+
+
+@pytest.mark.parametrize("name", ["dictionary_nulls", "packed_nulls", "blob", "packed_text_nulls"])
+@pytest.mark.parametrize("version", ["2.1", "2.2"])
+def test_a_file_becomes_a_dataset_of_it(version, name, tmp_path):
+    if version == "2.1" and name == "packed_text_nulls":
+        with pytest.raises(AssertionError, match="create the table with file version 2.2"):
+            lake("write", tmp_path / "no.lance", write_ipc(tmp_path / "rows.arrow", table(name)), "--file-version", "2.1")
+        return
+    uri, rows, out = tmp_path / "t.lance", table(name), tmp_path / "out.arrow"
+    path = write_ipc(tmp_path / "rows.arrow", rows)
+    lake("write", uri, path, "--file-version", version)
+    lake("write", uri, path, "--mode", "append")
+    handling = {"blob_handling": "all_binary"} if name == "blob" else {}
+    assert_alike(lance.dataset(str(uri)).to_table(**handling), pa.concat_tables([rows, rows]))
+    lake("write", uri, path, "--mode", "overwrite")
+    assert_alike(lance.dataset(str(uri)).to_table(**handling), rows)
+    lake("scan", uri, "--blobs", "bytes", "-o", out)
+    assert_same(read_ipc(out), as_values(rows) if name in DICTIONARIES else rows)
+    plain = as_values(rows) if name in DICTIONARIES else rows
+    lake("write", uri, write_ipc(tmp_path / "plain.arrow", plain), "--mode", "append")
+    assert lance.dataset(str(uri)).to_table(**handling).to_pylist() == rows.to_pylist() * 2
