@@ -16,6 +16,7 @@
 #include "lance/features.h"
 #include "lance/fragment_write.h"
 #include "lance/rebase.h"
+#include "lance/row_lineage.h"
 #include "lance/wire.h"
 
 #include <inttypes.h>
@@ -297,7 +298,11 @@ static lk_rc place_files(fill *f, const lk_manifest *tip, const lk_id_set *left,
         lk_buf_clear(&message);
         lk_buf_append_bytes(&message, pruned);
         lk_wire_put_bytes(&message, FRAGMENT_FILES, f->done[i].file);
-        raw[i] = lk_arena_copy(arena, lk_buf_view(&message));
+        lk_bytes with_file = lk_arena_copy(arena, lk_buf_view(&message));
+        if (rc == LK_OK) {
+            rc = lk_row_lineage_touch(
+                tip, &tip->fragments[i], with_file, plan->version.version, arena, &raw[i], err);
+        }
         lk_wire_put_bytes(operation, MERGE_FRAGMENTS, raw[i]);
     }
     lk_buf_deinit(&message);

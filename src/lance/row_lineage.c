@@ -4,6 +4,7 @@
 #include "lance/row_lineage.h"
 
 #include "lance/row_identity.h"
+#include "lance/wire.h"
 
 #include <inttypes.h>
 
@@ -137,4 +138,23 @@ lk_rc lk_row_lineage_finish(const lk_row_lineage *lineage, const lk_manifest *ti
     version->next_row_id = next + added;
     version->sets_next_row_id = true;
     return LK_OK;
+}
+
+lk_rc lk_row_lineage_touch(const lk_manifest *tip, const lk_fragment *fragment, lk_bytes message,
+    uint64_t version, lk_arena *arena, lk_bytes *out, lk_err *err)
+{
+    enum { INLINE_UPDATED = 7, COLUMN_UPDATED = 13 };
+    static const lk_version_list nothing;
+    lk_buf                       rest = {0}, touched = {0};
+    *out = message;
+    if ((tip->reader_flags & LK_FLAG_STABLE_ROW_IDS) == 0) {
+        return LK_OK;
+    }
+    bool good = lk_wire_copy_without(message, INLINE_UPDATED, &rest) &&
+                lk_wire_copy_without(lk_buf_view(&rest), COLUMN_UPDATED, &touched);
+    lk_wire_put_bytes(
+        &touched, INLINE_UPDATED, encode_versions(&nothing, version, fragment->physical_rows, arena));
+    *out = keep(&touched, arena);
+    lk_buf_deinit(&rest);
+    return good ? LK_OK : lk_fail(err, LK_E_CORRUPT_FILE, "the message of a fragment is malformed");
 }

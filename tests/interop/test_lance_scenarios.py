@@ -8,7 +8,7 @@ from lance import DatasetBasePath
 
 from lance_change_cases import lake
 from lance_row_cases import META, assert_rows_alike, ours, theirs, with_nullable
-from lance_support import ToolError, append, assert_same, read_ipc, tool, write_ipc
+from lance_support import FULL, ToolError, append, assert_same, read_ipc, tool, write_ipc
 
 VERSIONS = ["2.0", "2.1", "2.2"]
 
@@ -269,3 +269,65 @@ def test_meta_columns_come_alone_in_our_order_and_by_the_command_line(uri, tmp_p
     lake("scan", uri, "--columns", "id", "--with-row-id", "--with-row-address", "--with-row-offset",
          "--with-row-versions", "-o", out)
     assert_same(with_nullable(read_ipc(out)), with_nullable(theirs(lance.dataset(uri)).select(["id"] + META)))
+
+
+def test_columns_that_we_cast_or_compute_change_their_rows_as_the_references_do(tmp_path):
+    tables = [str(tmp_path / name) for name in ("ours.lance", "theirs.lance")]
+    for uri in tables:
+        lance.write_dataset(base(60), uri, enable_stable_row_ids=True, max_rows_per_file=25, data_storage_version="2.1")
+        lance.dataset(uri).update({"s": "'u'"}, where="id = 4")
+        lance.dataset(uri).delete("id % 9 = 5")
+    lake("columns", "cast", tables[0], "--column", "id", "--to", "int32")
+    lance.dataset(tables[1]).alter_columns({"path": "id", "data_type": pa.int32()})
+    assert_same(ours(tables[0], tmp_path), ours(tables[1], tmp_path))
+    lake("columns", "add", tables[0], "--column", "y:float64?", "--value", "x * 2")
+    lance.dataset(tables[1]).add_columns({"y": "x * 2"})
+    lake("columns", "add", tables[0], "--column", "z:int8")
+    lance.dataset(tables[1]).add_columns(pa.field("z", pa.int8()))
+    for uri in tables:
+        lance.dataset(uri).drop_columns(["x"])
+        check_all(uri, tmp_path)
+    assert_same(with_nullable(ours(tables[0], tmp_path)), with_nullable(ours(tables[1], tmp_path)))
+
+
+@pytest.mark.parametrize("stable", [False, True])
+def test_filters_through_indices_find_rows_that_moved(stable, uri, tmp_path):
+    lance.write_dataset(base(900), uri, enable_stable_row_ids=stable, max_rows_per_file=300, data_storage_version="2.1")
+    for column, kind in (("id", "BTREE"), ("s", "BITMAP"), ("x", "ZONEMAP")):
+        lance.dataset(uri).create_scalar_index(column, kind)
+    steps = [
+        lambda: lance.dataset(uri).update({"s": "'u'"}, where="id % 50 = 3"),
+        lambda: lake("update", uri, "--set", "s='v'", "--where", "id % 60 = 7"),
+        lambda: lake("delete", uri, "--where", "id % 70 = 11"),
+        lambda: append(uri, base(20, 900), tmp_path),
+        lambda: lake("compact", uri, "--target-rows", 400),
+        lambda: lance.dataset(uri).optimize.compact_files(target_rows_per_fragment=2000),
+        lambda: lance.dataset(uri).update({"x": "x + 0.5"}, where="id > 700"),
+    ]
+    out = tmp_path / "filtered.arrow"
+    wheres = ["id = 3", "id IN (7, 13, 53, 67, 905)", "s = 'u'", "x > 349.0 AND x < 352.0", "s = 'v'", "id >= 880",
+              "s IS NULL AND id < 60"]
+    for number, step in enumerate(steps):
+        step()
+        for where in wheres if FULL else [wheres[(number * 3 + i) % 7] for i in range(3)]:
+            lake("scan", uri, "--filter", where, "--with-row-id", "-o", out)
+            expected = lance.dataset(uri).scanner(filter=where, with_row_id=True, use_scalar_index=False,
+                                                  scan_in_order=True).to_table()
+            assert sorted(read_ipc(out).to_pylist(), key=lambda row: row["id"]) == sorted(
+                expected.to_pylist(), key=lambda row: row["id"]), where
+            indexed = lance.dataset(uri).scanner(filter=where, with_row_id=True).to_table()
+            assert sorted(indexed["_rowid"].to_pylist()) == sorted(expected["_rowid"].to_pylist()), where
+
+
+def test_indices_of_a_clone_lie_in_its_source(uri, tmp_path):
+    source = lance.write_dataset(base(300), uri, max_rows_per_file=100, data_storage_version="2.1")
+    source.create_scalar_index("id", "BTREE")
+    source = lance.dataset(uri)
+    source.tags.create("t", source.version)
+    clone = str(tmp_path / "clone.lance")
+    lance.write_dataset(base(10, 300), source.shallow_clone(clone, "t"), mode="append")
+    lake("delete", clone, "--where", "id % 7 = 1")
+    out = tmp_path / "filtered.arrow"
+    for where in ("id = 50", "id IN (3, 4, 5, 305)", "id > 290"):
+        lake("scan", clone, "--filter", where, "-o", out)
+        assert_same(with_nullable(read_ipc(out)), with_nullable(lance.dataset(clone).to_table(filter=where)))
