@@ -117,7 +117,7 @@ def takes(path, who, total):
 def main():
     measure.DATA.mkdir(parents=True, exist_ok=True)
     tables = [(ours(f"rows{COUNT}.lance", measure.SCHEMA, measure.batches(COUNT)), "our 2.1", ">= 1.5x")]
-    for version in ("2.1", "2.2"):
+    for version in ("2.0", "2.1", "2.2"):
         path = theirs(f"peer{version}-{COUNT}.lance", measure.SCHEMA, measure.batches(COUNT), version)
         tables.append((path, f"pylance's {version}", ">= 1.3x"))
     matching = lance.dataset(tables[0][0]).count_rows("label = 7")

@@ -6,6 +6,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+enum { GAP_BYTES = 4096 }; /* reading over them is cheaper than reading again */
+
 uint64_t lk_v20_row_count(const lk_page_rows *rows)
 {
     uint64_t count = 0;
@@ -68,31 +70,115 @@ static lk_rc decompress(const lk_page_rows *rows, const lk_v20_array *flat, lk_b
     return rc;
 }
 
+/* Parts of a buffer, one after the other. */
+typedef struct parts {
+    lk_store_range *reads; /* in the file, into where they are wanted */
+    size_t          count;
+} parts;
+
+/* Where the ranges lie in the file. */
+static lk_rc find_parts(const lk_page_rows *rows, const lk_v20_array *array, const lk_row_range *ranges,
+    uint64_t unit_bits, uint8_t *out, parts *found, lk_err *err)
+{
+    const lk_page_buffer *buffer = buffer_of(rows, array);
+    for (size_t range = 0; range < found->count; range++) {
+        uint64_t first = 0, bytes = 0;
+        if (!place(&ranges[range], unit_bits, buffer->size, &first, &bytes)) {
+            return short_buffer(err);
+        }
+        found->reads[range] = (lk_store_range){buffer->offset + first, (size_t)bytes, out};
+        out += bytes;
+    }
+    return LK_OK;
+}
+
+/* Makes one read of neighbours with less between them than a read costs. Returns how many are left. */
+static size_t join(const parts *wanted, lk_store_range *joined, size_t *size)
+{
+    size_t count = 0;
+    *size = 0;
+    for (size_t part = 0; part < wanted->count; part++) {
+        const lk_store_range *next = &wanted->reads[part];
+        lk_store_range       *last = count == 0 ? NULL : &joined[count - 1];
+        if (last != NULL && next->offset <= last->offset + last->size + GAP_BYTES) {
+            last->size = (size_t)(next->offset + next->size - last->offset);
+        } else {
+            joined[count++] = *next;
+        }
+    }
+    for (size_t read = 0; read < count; read++) {
+        *size += joined[read].size;
+    }
+    return count;
+}
+
+/* Reads the joined parts into scratch->plain, and from there what is wanted. */
+static lk_rc read_joined(const lk_page_rows *rows, const parts *wanted, lk_store_range *joined, size_t count,
+    size_t size, lk_err *err)
+{
+    lk_scratch *scratch = rows->scratch;
+    lk_rc       rc = lk_buffer_grow(scratch->pool, &scratch->plain, 0, size + 8, err);
+    if (rc != LK_OK) {
+        return rc;
+    }
+    uint8_t *to = scratch->plain.data;
+    for (size_t read = 0; read < count; read++) {
+        joined[read].out = to;
+        to += joined[read].size;
+    }
+    rc = lk_file_bytes(rows->file, joined, count, err);
+    for (size_t part = 0, read = 0; rc == LK_OK && part < wanted->count; part++) {
+        const lk_store_range *one = &wanted->reads[part];
+        while (one->offset >= joined[read].offset + joined[read].size && read + 1 < count) {
+            read++;
+        }
+        memcpy(one->out, (uint8_t *)joined[read].out + (one->offset - joined[read].offset), one->size);
+    }
+    return rc;
+}
+
+static lk_rc read_parts(const lk_page_rows *rows, const parts *wanted, lk_err *err)
+{
+    lk_store_range *joined = malloc((wanted->count + 1) * sizeof *joined);
+    LK_ASSERT(joined != NULL);
+    size_t size = 0, count = join(wanted, joined, &size);
+    lk_rc  rc = count < wanted->count ? read_joined(rows, wanted, joined, count, size, err)
+                                      : lk_file_bytes(rows->file, wanted->reads, wanted->count, err);
+    free(joined);
+    return rc;
+}
+
+/* The same of a buffer that is compressed as a whole. */
+static lk_rc copy_parts(const lk_page_rows *rows, const lk_v20_array *array, const lk_row_range *ranges,
+    size_t range_count, uint64_t unit_bits, uint8_t *out, lk_err *err)
+{
+    lk_bytes plain = {0};
+    lk_rc    rc = decompress(rows, array, &plain, err);
+    for (size_t range = 0; rc == LK_OK && range < range_count; range++) {
+        uint64_t first = 0, bytes = 0;
+        if (!place(&ranges[range], unit_bits, plain.size, &first, &bytes)) {
+            return short_buffer(err);
+        }
+        memcpy(out, plain.data + first, (size_t)bytes);
+        out += bytes;
+    }
+    return rc;
+}
+
 /* The bytes that hold the ranges, those of one after those of the other. */
 static lk_rc fetch(const lk_page_rows *rows, const lk_v20_array *array, const lk_row_range *ranges,
     size_t range_count, uint64_t unit_bits, uint8_t *out, lk_err *err)
 {
-    const lk_page_buffer *buffer = buffer_of(rows, array);
-    lk_bytes              plain = {NULL, (size_t)buffer->size};
-    bool                  packed = array->kind == LK_V20_FLAT && array->scheme != LK_V20_PLAIN;
-    lk_rc                 rc = packed ? decompress(rows, array, &plain, err) : LK_OK;
-    lk_store_range       *reads = rc == LK_OK && !packed ? malloc((range_count + 1) * sizeof *reads) : NULL;
-    LK_ASSERT(rc != LK_OK || packed || reads != NULL);
-    for (size_t range = 0; rc == LK_OK && range < range_count; range++) {
-        uint64_t first = 0, bytes = 0;
-        if (!place(&ranges[range], unit_bits, plain.size, &first, &bytes)) {
-            rc = short_buffer(err);
-        } else if (packed) {
-            memcpy(out, plain.data + first, (size_t)bytes);
-        } else {
-            reads[range] = (lk_store_range){buffer->offset + first, (size_t)bytes, out};
-        }
-        out += bytes;
+    if (array->kind == LK_V20_FLAT && array->scheme != LK_V20_PLAIN) {
+        return copy_parts(rows, array, ranges, range_count, unit_bits, out, err);
     }
-    if (rc == LK_OK && !packed) {
-        rc = lk_file_bytes(rows->file, reads, range_count, err);
+    parts wanted = {malloc((range_count + 1) * sizeof *wanted.reads), range_count};
+    LK_ASSERT(wanted.reads != NULL);
+    lk_rc rc = find_parts(rows, array, ranges, unit_bits, out, &wanted, err);
+    if (rc == LK_OK) {
+        rc = read_parts(rows, &wanted, err);
     }
-    free(reads);
+    free(wanted.reads);
     return rc;
 }
 
