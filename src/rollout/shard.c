@@ -172,6 +172,12 @@ lk_rc lk_shard_latest(lk_store *store, lk_uuid shard, uint64_t known, lk_arena *
     return rc == LK_OK && start > 0 ? follow(store, shard, start, arena, out, found, err) : rc;
 }
 
+lk_rc lk_shard_newer(lk_store *store, lk_uuid shard, uint64_t known, lk_arena *arena, lk_shard_manifest *out,
+    bool *found, lk_err *err)
+{
+    return follow(store, shard, known + 1, arena, out, found, err);
+}
+
 /* -- writing ----------------------------------------------------------------------------------------------------- */
 
 typedef enum put_outcome { PUT_WON, PUT_LOST } put_outcome;

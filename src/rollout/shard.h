@@ -27,6 +27,10 @@ LK_MUST_CHECK lk_rc lk_shard_list(
 LK_MUST_CHECK lk_rc lk_shard_latest(lk_store *store, lk_uuid shard, uint64_t known, lk_arena *arena,
     lk_shard_manifest *out, bool *found, lk_err *err);
 
+/* The same when `known`, the newest that the caller has, may be out of date: *found = false when it is not. */
+LK_MUST_CHECK lk_rc lk_shard_newer(lk_store *store, lk_uuid shard, uint64_t known, lk_arena *arena,
+    lk_shard_manifest *out, bool *found, lk_err *err);
+
 /* "_mem_wal/<shard>/<name>" in the arena; name empty: the shard's directory. */
 lk_bytes lk_shard_key(lk_uuid shard, lk_bytes name, lk_arena *arena);
 

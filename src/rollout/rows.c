@@ -1,0 +1,291 @@
+/* rows.c - see rows.h. */
+#include "rollout/rows.h"
+
+#include "arrow/cast.h"
+#include "arrow/ipc.h"
+#include "arrow/schema.h"
+#include "io/prefix.h"
+#include "lance/manifest.h"
+#include "rollout/id_map.h"
+#include "rollout/shard.h"
+
+#include <inttypes.h>
+#include <stdlib.h>
+
+#define FIRST_VERSION "_versions/18446744073709551614.manifest"
+#define TOMBSTONE     "_tombstone"
+
+/* -- columns ----------------------------------------------------------------------------------------------------- */
+
+void lk_rollout_rows_schema(struct ArrowSchema *out)
+{
+    struct ArrowSchema records = {0}, values = {0};
+    lk_err             err = {0};
+    size_t             chosen[LK_RECORD_COLUMNS], count = 0;
+    lk_record_schema(true, &records);
+    lk_rc rc = lk_schema_decode_dictionaries(&records, &values, &err);
+    for (size_t i = 0; i < LK_RECORD_COLUMNS; i++) {
+        if (i != LK_RECORD_COLUMN_binary_payload) {
+            chosen[count++] = i;
+        }
+    }
+    if (rc == LK_OK) {
+        rc = lk_schema_project(&values, chosen, count, out, &err);
+    }
+    LK_ASSERT(rc == LK_OK);
+    for (int64_t i = 0; i < out->n_children; i++) {
+        out->children[i]->flags |= ARROW_FLAG_NULLABLE;
+    }
+    lk_schema_release(&records);
+    lk_schema_release(&values);
+}
+
+lk_rc lk_rollout_rows_align(const struct ArrowSchema *schema, struct ArrowArray *batch,
+    const struct ArrowSchema *to, struct ArrowArray *out, lk_err *err)
+{
+    size_t             count = 0, column_count = (size_t)schema->n_children;
+    int64_t            length = batch->length;
+    struct ArrowSchema few_schema = {0};
+    struct ArrowArray  few = {0};
+    size_t            *chosen = calloc(column_count + 1, sizeof *chosen);
+    struct ArrowArray *columns = calloc(column_count + 1, sizeof *columns);
+    LK_ASSERT(chosen != NULL && columns != NULL);
+    for (size_t i = 0; i < column_count; i++) {
+        if (lk_schema_find(to, lk_bytes_of(schema->children[i]->name)) >= 0) {
+            chosen[count++] = i;
+        }
+    }
+    lk_shared_array *shared = lk_array_share(batch);
+    lk_rc            rc = lk_schema_project(schema, chosen, count, &few_schema, err);
+    for (size_t i = 0; rc == LK_OK && i < count; i++) {
+        lk_shared_batch_column(shared, chosen[i], &columns[i]);
+    }
+    if (rc == LK_OK) {
+        lk_batch_of_columns(columns, count, length, &few);
+        lk_shared_array *source = lk_array_share(&few);
+        rc = lk_batch_cast(&few_schema, source, to, 0, out, err);
+        lk_shared_array_unref(source);
+    }
+    lk_shared_array_unref(shared);
+    lk_schema_release(&few_schema);
+    free(columns);
+    free(chosen);
+    return rc;
+}
+
+/* -- reading ----------------------------------------------------------------------------------------------------- */
+
+typedef struct loading {
+    lk_rollout_rows   *rows;
+    struct ArrowSchema schema; /* of what is scanned: some of the dataset's columns, and the address last */
+    struct ArrowArray  batch;
+} loading;
+
+static lk_rc scan_all(loading *l, lk_err *err)
+{
+    const struct ArrowSchema *schema = lk_dataset_schema(l->rows->dataset);
+    size_t                   *columns = calloc((size_t)schema->n_children + 1, sizeof *columns), count = 0;
+    lk_batches               *batches = NULL;
+    lk_buf                    list = {0}; /* of struct ArrowArray */
+    LK_ASSERT(columns != NULL);
+    for (int64_t i = 0; i < schema->n_children; i++) {
+        lk_bytes name = lk_bytes_of(schema->children[i]->name);
+        bool     payload = lk_bytes_equal(name, LK_LITERAL("binary_payload"));
+        bool     known = lk_record_column_of(name, (lk_record_column)i) != LK_RECORD_COLUMNS;
+        if (!payload && (known || lk_bytes_equal(name, LK_LITERAL(TOMBSTONE)))) {
+            columns[count++] = (size_t)i;
+        }
+    }
+    const lk_scan_options options = {.columns = columns,
+        .column_count = count,
+        .meta = LK_META_ROW_ADDRESS,
+        .dictionary_values = true,
+        .limit = UINT64_MAX};
+    lk_rc                 rc = lk_dataset_scan(l->rows->dataset, &options, &batches, err);
+    if (rc == LK_OK) {
+        rc = lk_schema_copy(&batches->schema, &l->schema, err);
+    }
+    for (bool more = rc == LK_OK; more;) {
+        struct ArrowArray batch = {0};
+        rc = lk_batches_next(batches, &batch, err);
+        more = rc == LK_OK && batch.release != NULL;
+        if (more) {
+            lk_buf_append(&list, &batch, sizeof batch);
+        }
+    }
+    struct ArrowArray  *arrays = (struct ArrowArray *)(void *)list.data;
+    size_t              array_count = list.size / sizeof *arrays;
+    struct ArrowArray **parts = calloc(array_count + 1, sizeof(struct ArrowArray *));
+    LK_ASSERT(parts != NULL);
+    for (size_t i = 0; i < array_count; i++) {
+        parts[i] = &arrays[i];
+    }
+    if (rc == LK_OK) {
+        rc = lk_array_concat(&l->schema, parts, array_count, &l->batch, err);
+    }
+    for (size_t i = 0; i < array_count; i++) {
+        lk_array_release(&arrays[i]);
+    }
+    free(parts);
+    lk_buf_deinit(&list);
+    lk_batches_close(batches);
+    free(columns);
+    return rc;
+}
+
+static lk_bytes text_at(const struct ArrowArray *column, int64_t row)
+{
+    const int32_t *offsets = (const int32_t *)column->buffers[1] + column->offset + row;
+    return (lk_bytes){(const char *)column->buffers[2] + offsets[0], (size_t)(offsets[1] - offsets[0])};
+}
+
+/* Which rows count: selection is one byte a row. */
+static size_t select_rows(const loading *l, bool last_counts, uint8_t *selection)
+{
+    int64_t                  id_at = lk_schema_find(&l->schema, LK_LITERAL("id"));
+    int64_t                  tombstone_at = lk_schema_find(&l->schema, LK_LITERAL(TOMBSTONE));
+    const struct ArrowArray *ids = l->batch.children[id_at];
+    const struct ArrowArray *tombstones = tombstone_at < 0 ? NULL : l->batch.children[tombstone_at];
+    int64_t                  count = l->batch.length;
+    lk_id_map               *seen = lk_id_map_new((size_t)count);
+    size_t                   selected = 0;
+    for (int64_t i = 0; i < count; i++) {
+        int64_t row = last_counts ? count - 1 - i : i;
+        bool    first = lk_id_map_add(seen, text_at(ids, row), (lk_id_place){0});
+        bool dead = tombstones != NULL && ArrowBitGet(tombstones->buffers[1], tombstones->offset + row) != 0;
+        selection[row] = first && !dead;
+        selected += selection[row];
+    }
+    lk_id_map_free(seen);
+    return selected;
+}
+
+static bool has_deletions(const lk_dataset *dataset)
+{
+    const lk_manifest *manifest = lk_dataset_manifest(dataset);
+    for (size_t i = 0; i < manifest->fragment_count; i++) {
+        if (manifest->fragments[i].deletion.kind != LK_DELETION_NONE) {
+            return true;
+        }
+    }
+    return false;
+}
+
+static lk_rc keep_rows(loading *l, lk_err *err)
+{
+    lk_rollout_rows  *rows = l->rows;
+    int64_t           count = l->batch.length;
+    uint8_t          *selection = calloc(1, (size_t)count + 1);
+    struct ArrowArray live = {0}, aligned = {0};
+    LK_ASSERT(selection != NULL);
+    bool last_counts = lk_schema_find(&l->schema, LK_LITERAL(TOMBSTONE)) >= 0 || has_deletions(rows->dataset);
+    rows->count = select_rows(l, last_counts, selection);
+    lk_rc rc = LK_OK;
+    if (rows->count == (size_t)count) {
+        lk_array_move(&l->batch, &live);
+    } else {
+        rc = lk_array_filter(&l->schema, &l->batch, selection, (int64_t)rows->count, &live, err);
+    }
+    free(selection);
+    if (rc != LK_OK) {
+        return rc;
+    }
+    const struct ArrowArray *addresses = live.children[live.n_children - 1];
+    lk_buf_append(&rows->storage, (const uint64_t *)addresses->buffers[1] + addresses->offset,
+        rows->count * sizeof(uint64_t));
+    rows->addresses = (const uint64_t *)(const void *)rows->storage.data;
+    rc = lk_rollout_rows_align(&l->schema, &live, &rows->schema, &aligned, err);
+    if (rc == LK_OK) {
+        rows->batch = lk_array_share(&aligned);
+    }
+    return rc;
+}
+
+static lk_rc charge(lk_rollout_rows *rows, lk_budget *budget, lk_err *err)
+{
+    rows->bytes = lk_array_bytes(&rows->schema, lk_shared_array_get(rows->batch)) +
+                  lk_dataset_bytes(rows->dataset) + rows->storage.size;
+    lk_rc rc = budget == NULL ? LK_OK : lk_budget_take(budget, rows->bytes, err);
+    rows->budget = rc == LK_OK ? budget : NULL;
+    return rc;
+}
+
+static lk_rc load(lk_rollout_rows *rows, const lk_lance_env *env, lk_err *err)
+{
+    loading      l = {.rows = rows};
+    lk_lance_env inside = *env;
+    inside.store = rows->store;
+    inside.files = NULL;
+    lk_rc rc = lk_dataset_open_manifest(&inside, LK_LITERAL(FIRST_VERSION), &rows->dataset, err);
+    if (rc == LK_OK && lk_schema_find(lk_dataset_schema(rows->dataset), LK_LITERAL("id")) < 0) {
+        rc = lk_fail(err, LK_E_CORRUPT_FILE, "it has no column id");
+    }
+    if (rc == LK_OK) {
+        rc = scan_all(&l, err);
+    }
+    if (rc == LK_OK) {
+        rc = keep_rows(&l, err);
+    }
+    if (rc == LK_OK) {
+        rc = charge(rows, env->budget, err);
+    }
+    lk_array_release(&l.batch);
+    lk_schema_release(&l.schema);
+    return rc;
+}
+
+/* -- life -------------------------------------------------------------------------------------------------------- */
+
+lk_rc lk_rollout_rows_load(const lk_lance_env *env, lk_uuid shard, const lk_shard_generation *generation,
+    lk_rollout_rows **out, lk_err *err)
+{
+    lk_arena         arena = {0};
+    lk_rollout_rows *rows = calloc(1, sizeof *rows);
+    LK_ASSERT(rows != NULL);
+    atomic_init(&rows->refs, 1);
+    rows->shard = shard;
+    rows->number = generation->number;
+    char *path = malloc(generation->path.size + 1);
+    LK_ASSERT(path != NULL);
+    memcpy(path, generation->path.data, generation->path.size);
+    rows->path = (lk_bytes){path, generation->path.size};
+    rows->store = lk_prefix_store_new(env->store, lk_shard_key(shard, rows->path, &arena));
+    lk_rollout_rows_schema(&rows->schema);
+    lk_rc rc = load(rows, env, err);
+    if (rc != LK_OK) {
+        lk_context(err, "generation %.*s", LK_FMT(rows->path));
+        lk_rollout_rows_unref(rows);
+    } else {
+        *out = rows;
+    }
+    lk_arena_close(&arena);
+    return rc;
+}
+
+lk_rollout_rows *lk_rollout_rows_ref(lk_rollout_rows *rows)
+{
+    atomic_fetch_add(&rows->refs, 1);
+    return rows;
+}
+
+void lk_rollout_rows_unref(lk_rollout_rows *rows)
+{
+    if (rows == NULL || atomic_fetch_sub(&rows->refs, 1) > 1) {
+        return;
+    }
+    if (rows->budget != NULL) {
+        lk_budget_give(rows->budget, rows->bytes);
+    }
+    lk_shared_array_unref(rows->batch);
+    lk_schema_release(&rows->schema);
+    lk_dataset_unref(rows->dataset);
+    lk_store_close(rows->store);
+    lk_buf_deinit(&rows->storage);
+    free((char *)(uintptr_t)rows->path.data);
+    free(rows);
+}
+
+lk_bytes lk_rollout_rows_id(const lk_rollout_rows *rows, size_t row)
+{
+    return text_at(lk_shared_array_get(rows->batch)->children[LK_RECORD_COLUMN_id], (int64_t)row);
+}

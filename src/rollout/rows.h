@@ -1,0 +1,50 @@
+#ifndef LK_ROLLOUT_ROWS_H
+#define LK_ROLLOUT_ROWS_H
+/*
+ * rows.h - a generation's rows as readers see them: one batch of its columns but the payload, in memory, without rows that
+ * were deleted, are tombstones, or are older copies of an id.
+ *
+ * Of an id that is there more than once counts the last row, or the first when the generation has neither deletions nor a
+ * `_tombstone` column (as lance 7 writes them: newest first).
+ *
+ * Ownership: _load/_ref/_unref shared. Threads: immutable.
+ */
+#include "lance/dataset.h"
+#include "rollout/records.h"
+#include "rollout/shard_manifest.h"
+
+typedef struct lk_rollout_rows {
+    lk_uuid     shard;
+    uint64_t    number;
+    lk_bytes    path;    /* below the shard's directory */
+    lk_dataset *dataset; /* for payloads */
+    struct ArrowSchema
+        schema; /* of batch: the record's columns (no dictionaries), in their order, null where they lack */
+    lk_shared_array *batch;
+    const uint64_t  *addresses; /* of each row in dataset */
+    size_t           count, bytes;
+    /* private */
+    atomic_uint refs;
+    lk_store   *store;
+    lk_buf      storage;
+    lk_budget  *budget;
+} lk_rollout_rows;
+
+/* LK_E_NOT_FOUND when the generation is gone (drained and collected); LK_E_CORRUPT_FILE names the file; LK_E_LIMIT. env->store
+ * is rooted at the table's directory and outlives the rows. */
+LK_MUST_CHECK lk_rc lk_rollout_rows_load(const lk_lance_env *env, lk_uuid shard,
+    const lk_shard_generation *generation, lk_rollout_rows **out, lk_err *err);
+lk_rollout_rows    *lk_rollout_rows_ref(lk_rollout_rows *rows);
+void                lk_rollout_rows_unref(lk_rollout_rows *rows); /* accepts NULL */
+
+lk_bytes lk_rollout_rows_id(const lk_rollout_rows *rows, size_t row);
+
+/* The columns that rows have: the record's, payload left out, no dictionaries, all nullable. */
+void lk_rollout_rows_schema(struct ArrowSchema *out);
+
+/* A batch of some of a table's columns (values, no dictionaries) as one of that schema: by name, absent ones null.
+ * Takes *batch. */
+LK_MUST_CHECK lk_rc lk_rollout_rows_align(const struct ArrowSchema *schema, struct ArrowArray *batch,
+    const struct ArrowSchema *to, struct ArrowArray *out, lk_err *err);
+
+#endif

@@ -1,0 +1,481 @@
+/* view.c - see view.h. */
+#include "rollout/view.h"
+
+#include "arrow/schema.h"
+#include "lance/manifest.h"
+#include "rollout/id_map.h"
+#include "rollout/shard.h"
+
+#include <inttypes.h>
+#include <stdlib.h>
+
+enum { TRIES = 3 };
+
+typedef struct seen_shard { /* what is known of a shard */
+    lk_uuid           id;
+    lk_arena          arena;
+    lk_shard_manifest manifest;
+} seen_shard;
+
+struct lk_rollout_view {
+    const lk_lance_env *env;
+
+    lk_mutex             mutex;
+    lk_cond              refreshed;
+    bool                 refreshing;      /* guarded by mutex, as are the following two */
+    uint64_t             begun, finished; /* refreshes; finished: the last one that ended well */
+    lk_rollout_snapshot *snapshot;        /* of that one; written by whoever refreshes, under the mutex */
+
+    seen_shard *shards; /* of whoever refreshes, as is the following */
+    size_t      shard_count;
+    lk_dataset *base;
+};
+
+/* -- snapshots --------------------------------------------------------------------------------------------------- */
+
+lk_rollout_snapshot *lk_rollout_snapshot_ref(lk_rollout_snapshot *snapshot)
+{
+    atomic_fetch_add(&snapshot->refs, 1);
+    return snapshot;
+}
+
+void lk_rollout_snapshot_unref(lk_rollout_snapshot *snapshot)
+{
+    if (snapshot == NULL || atomic_fetch_sub(&snapshot->refs, 1) > 1) {
+        return;
+    }
+    for (size_t i = 0; i < snapshot->source_count; i++) {
+        lk_rollout_rows_unref(snapshot->sources[i]);
+    }
+    lk_id_map_free(snapshot->ids);
+    lk_dataset_unref(snapshot->base);
+    free(snapshot->sources);
+    free(snapshot);
+}
+
+static lk_rollout_snapshot *new_snapshot(lk_dataset *base, size_t source_room)
+{
+    lk_rollout_snapshot *snapshot = calloc(1, sizeof *snapshot);
+    LK_ASSERT(snapshot != NULL);
+    atomic_init(&snapshot->refs, 1);
+    snapshot->base = lk_dataset_ref(base);
+    snapshot->sources = calloc(source_room + 1, sizeof(lk_rollout_rows *));
+    LK_ASSERT(snapshot->sources != NULL);
+    return snapshot;
+}
+
+/* Sources that count more come first, so the first place of an id is the one that counts. */
+static void index_ids(lk_rollout_snapshot *snapshot)
+{
+    for (size_t i = 0; i < snapshot->source_count; i++) {
+        snapshot->row_count += snapshot->sources[i]->count;
+    }
+    snapshot->ids = lk_id_map_new(snapshot->row_count);
+    for (size_t i = 0; i < snapshot->source_count; i++) {
+        const lk_rollout_rows *rows = snapshot->sources[i];
+        for (size_t row = 0; row < rows->count; row++) {
+            (void)lk_id_map_add(
+                snapshot->ids, lk_rollout_rows_id(rows, row), (lk_id_place){(uint32_t)i, (uint32_t)row});
+        }
+    }
+}
+
+/* -- what there is ------------------------------------------------------------------------------------------------- */
+
+static void forget(seen_shard *shard)
+{
+    lk_arena_close(&shard->arena);
+    *shard = (seen_shard){0};
+}
+
+/* Brings one shard up to date. *changed is only ever set. */
+static lk_rc refresh_shard(lk_rollout_view *view, seen_shard *shard, bool *changed, lk_err *err)
+{
+    lk_arena          arena = {0};
+    lk_shard_manifest latest = {0};
+    bool              found = false;
+    lk_rc             rc = shard->manifest.version == 0
+                               ? lk_shard_latest(view->env->store, shard->id, 0, &arena, &latest, &found, err)
+                               : lk_shard_newer(
+                                     view->env->store, shard->id, shard->manifest.version, &arena, &latest, &found, err);
+    if (rc != LK_OK || !found) {
+        lk_arena_close(&arena);
+        return rc;
+    }
+    lk_arena_close(&shard->arena);
+    shard->arena = arena;
+    shard->manifest = latest;
+    *changed = true;
+    return LK_OK;
+}
+
+/* The shards that the directory has now, with what is known of them: both lists are ascending. */
+static lk_rc list_shards(lk_rollout_view *view, bool *changed, lk_err *err)
+{
+    lk_arena arena = {0};
+    lk_uuid *ids = NULL;
+    size_t   count = 0, old = 0;
+    lk_rc    rc = lk_shard_list(view->env->store, &arena, &ids, &count, err);
+    if (rc == LK_OK) {
+        seen_shard *shards = calloc(count + 1, sizeof *shards);
+        LK_ASSERT(shards != NULL);
+        for (size_t i = 0; i < count; i++) {
+            while (old < view->shard_count && memcmp(&view->shards[old].id, &ids[i], sizeof ids[i]) < 0) {
+                *changed = true;
+                forget(&view->shards[old++]);
+            }
+            bool known =
+                old < view->shard_count && memcmp(&view->shards[old].id, &ids[i], sizeof ids[i]) == 0;
+            shards[i] = known ? view->shards[old++] : (seen_shard){.id = ids[i]};
+        }
+        while (old < view->shard_count) {
+            *changed = true;
+            forget(&view->shards[old++]);
+        }
+        free(view->shards);
+        view->shards = shards;
+        view->shard_count = count;
+    }
+    lk_arena_close(&arena);
+    return rc;
+}
+
+/* Whether there is a version after the one we have. */
+static lk_rc refresh_base(lk_rollout_view *view, bool *changed, lk_err *err)
+{
+    const lk_manifest *manifest = lk_dataset_manifest(view->base);
+    lk_arena           arena = {0};
+    lk_store_reader   *reader = NULL;
+    uint64_t           size = 0;
+    lk_dataset        *newest = NULL;
+    lk_err             looking = {0};
+    lk_bytes key = lk_manifest_key(manifest->version + 1, lk_manifest_key_naming(manifest->key), &arena);
+    lk_rc    rc = lk_store_open_object(view->env->store, key, &reader, &size, &looking);
+    lk_store_reader_close(reader);
+    lk_arena_close(&arena);
+    if (rc == LK_E_NOT_FOUND) {
+        return LK_OK;
+    }
+    if (rc != LK_OK) {
+        *err = looking;
+        return rc;
+    }
+    rc = lk_dataset_open(view->env, 0, &newest, err);
+    if (rc == LK_OK) {
+        lk_dataset_unref(view->base);
+        view->base = newest;
+        *changed = true;
+    }
+    return rc;
+}
+
+/* -- putting it together ------------------------------------------------------------------------------------------- */
+
+/* Sources are in the order in which they count: the higher shard id first, then the higher number. */
+static int compare_sources(lk_uuid shard, uint64_t number, const lk_rollout_rows *rows)
+{
+    int order = memcmp(&rows->shard, &shard, sizeof shard);
+    return order != 0 ? order : (rows->number > number) - (rows->number < number);
+}
+
+/* The loaded rows of a generation, or NULL. *at: a place in the last snapshot, which moves on as generations are asked for
+ * in that order. */
+static lk_rollout_rows *find_loaded(
+    const lk_rollout_snapshot *last, size_t *at, lk_uuid shard, const lk_shard_generation *g)
+{
+    while (last != NULL && *at < last->source_count &&
+           compare_sources(shard, g->number, last->sources[*at]) > 0) {
+        ++*at;
+    }
+    if (last == NULL || *at == last->source_count) {
+        return NULL;
+    }
+    lk_rollout_rows *rows = last->sources[*at];
+    bool same = compare_sources(shard, g->number, rows) == 0 && lk_bytes_equal(rows->path, g->path);
+    return same ? rows : NULL;
+}
+
+/* The sources of one shard, the newest first. at: as of find_loaded. */
+static lk_rc add_sources(
+    lk_rollout_view *view, const seen_shard *shard, size_t *at, lk_rollout_snapshot *next, lk_err *err)
+{
+    lk_rc rc = LK_OK;
+    for (size_t i = shard->manifest.generation_count; rc == LK_OK && i > 0; i--) {
+        const lk_shard_generation *g = &shard->manifest.generations[i - 1];
+        lk_rollout_rows           *rows = find_loaded(view->snapshot, at, shard->id, g);
+        if (rows != NULL) {
+            rows = lk_rollout_rows_ref(rows);
+        } else {
+            rc = lk_rollout_rows_load(view->env, shard->id, g, &rows, err);
+        }
+        if (rc == LK_OK) {
+            next->sources[next->source_count++] = rows;
+        }
+    }
+    return rc;
+}
+
+static lk_rc put_together(lk_rollout_view *view, lk_rollout_snapshot **out, lk_err *err)
+{
+    size_t room = 0, at = 0;
+    lk_rc  rc = LK_OK;
+    for (size_t i = 0; i < view->shard_count; i++) {
+        room += view->shards[i].manifest.generation_count;
+    }
+    lk_rollout_snapshot *next = new_snapshot(view->base, room);
+    for (size_t i = view->shard_count; rc == LK_OK && i > 0; i--) { /* the higher shard id counts more */
+        rc = add_sources(view, &view->shards[i - 1], &at, next, err);
+    }
+    if (rc != LK_OK) {
+        lk_rollout_snapshot_unref(next);
+        return rc;
+    }
+    index_ids(next);
+    *out = next;
+    return LK_OK;
+}
+
+static lk_rc refresh_once(lk_rollout_view *view, lk_rollout_snapshot **out, lk_err *err)
+{
+    bool  changed = view->snapshot == NULL;
+    lk_rc rc = list_shards(view, &changed, err);
+    for (size_t i = 0; rc == LK_OK && i < view->shard_count; i++) {
+        rc = refresh_shard(view, &view->shards[i], &changed, err);
+    }
+    if (rc == LK_OK) {
+        rc = refresh_base(view, &changed, err);
+    }
+    if (rc == LK_OK && changed) {
+        rc = put_together(view, out, err);
+    } else if (rc == LK_OK) {
+        *out = lk_rollout_snapshot_ref(view->snapshot);
+    }
+    return rc;
+}
+
+/* A generation that is gone was merged: its shard has a newer manifest, and the base table its rows. */
+static lk_rc refresh(lk_rollout_view *view, lk_rollout_snapshot **out, lk_err *err)
+{
+    lk_rc rc = LK_E_NOT_FOUND;
+    for (int i = 0; rc == LK_E_NOT_FOUND && i < TRIES; i++) {
+        *err = (lk_err){0};
+        rc = refresh_once(view, out, err);
+    }
+    if (rc == LK_E_NOT_FOUND) {
+        rc = lk_fail(err, LK_E_STORE_UNAVAILABLE, "generations were collected while they were read");
+    }
+    return rc;
+}
+
+/* -- the cache ----------------------------------------------------------------------------------------------------- */
+
+lk_rollout_view *lk_rollout_view_new(const lk_lance_env *env, lk_dataset *base)
+{
+    lk_rollout_view *view = calloc(1, sizeof *view);
+    LK_ASSERT(view != NULL);
+    view->env = env;
+    view->base = lk_dataset_ref(base);
+    lk_mutex_init(&view->mutex, LK_RANK_ENGINE);
+    lk_cond_init(&view->refreshed);
+    return view;
+}
+
+void lk_rollout_view_free(lk_rollout_view *view)
+{
+    if (view == NULL) {
+        return;
+    }
+    LK_ASSERT(!view->refreshing);
+    for (size_t i = 0; i < view->shard_count; i++) {
+        forget(&view->shards[i]);
+    }
+    lk_rollout_snapshot_unref(view->snapshot);
+    lk_dataset_unref(view->base);
+    lk_cond_deinit(&view->refreshed);
+    lk_mutex_deinit(&view->mutex);
+    free(view->shards);
+    free(view);
+}
+
+/* One refresh serves all who asked before it began; whoever asks later needs a later one. */
+lk_rc lk_rollout_view_take(lk_rollout_view *view, lk_rollout_snapshot **out, lk_err *err)
+{
+    lk_rc rc = LK_OK;
+    lk_mutex_lock(&view->mutex);
+    uint64_t needed = view->begun + 1;
+    while (view->refreshing && view->finished < needed) {
+        lk_cond_wait(&view->refreshed, &view->mutex);
+    }
+    if (view->finished < needed) {
+        lk_rollout_snapshot *next = NULL;
+        uint64_t             mine = ++view->begun;
+        view->refreshing = true;
+        lk_mutex_unlock(&view->mutex);
+        rc = refresh(view, &next, err);
+        lk_mutex_lock(&view->mutex);
+        if (rc == LK_OK) {
+            lk_rollout_snapshot_unref(view->snapshot);
+            view->snapshot = next;
+            view->finished = mine;
+        }
+        view->refreshing = false;
+        lk_cond_broadcast(&view->refreshed);
+    }
+    if (rc == LK_OK) {
+        *out = lk_rollout_snapshot_ref(view->snapshot);
+    }
+    lk_mutex_unlock(&view->mutex);
+    return rc;
+}
+
+lk_rc lk_rollout_view_at(lk_rollout_view *view, uint64_t version, lk_rollout_snapshot **out, lk_err *err)
+{
+    lk_dataset *base = NULL;
+    lk_rc       rc = lk_dataset_open(view->env, version, &base, err);
+    if (rc == LK_OK) {
+        *out = new_snapshot(base, 0);
+        index_ids(*out);
+        lk_dataset_unref(base);
+    }
+    return rc;
+}
+
+/* -- finding ids --------------------------------------------------------------------------------------------------- */
+
+typedef struct finding {
+    const lk_bytes *ids;
+    size_t          count, found;
+    size_t         *wanted;
+    bool           *done;  /* by index of the id */
+    lk_buf          parts; /* of struct ArrowArray */
+} finding;
+
+static void add_row(finding *f, size_t index, struct ArrowArray *row)
+{
+    f->wanted[f->found++] = index;
+    f->done[index] = true;
+    lk_buf_append(&f->parts, row, sizeof *row);
+}
+
+static void find_in_sources(lk_rollout_snapshot *snapshot, finding *f)
+{
+    for (size_t i = 0; i < f->count; i++) {
+        lk_id_place       place;
+        struct ArrowArray row = {0};
+        if (lk_id_map_find(snapshot->ids, f->ids[i], &place)) {
+            lk_shared_batch_slice(snapshot->sources[place.source]->batch, place.row, 1, &row);
+            add_row(f, i, &row);
+        }
+    }
+}
+
+/* The ids that are left, as id IN (...). */
+static const lk_predicate *left_ids(const finding *f, size_t column, lk_arena *arena)
+{
+    lk_predicate *predicate = lk_arena_take(arena, sizeof *predicate);
+    lk_value     *values = lk_arena_take(arena, (f->count + 1) * sizeof *values);
+    for (size_t i = 0; i < f->count; i++) {
+        if (!f->done[i]) {
+            values[predicate->value_count++] = (lk_value){.kind = LK_VALUE_BYTES, .as.bytes = f->ids[i]};
+        }
+    }
+    predicate->kind = LK_PREDICATE_IN;
+    predicate->column = column;
+    predicate->values = values;
+    return predicate->value_count == 0 ? NULL : predicate;
+}
+
+static lk_bytes text_at(const struct ArrowArray *column, int64_t row)
+{
+    const int32_t *offsets = (const int32_t *)column->buffers[1] + column->offset + row;
+    return (lk_bytes){(const char *)column->buffers[2] + offsets[0], (size_t)(offsets[1] - offsets[0])};
+}
+
+/* Takes *batch, rows of the base table. */
+static lk_rc add_base_rows(const struct ArrowSchema *from, struct ArrowArray *batch,
+    const struct ArrowSchema *schema, finding *f, lk_err *err)
+{
+    struct ArrowArray aligned = {0};
+    lk_rc             rc = lk_rollout_rows_align(from, batch, schema, &aligned, err);
+    if (rc != LK_OK) {
+        return rc;
+    }
+    lk_shared_array         *shared = lk_array_share(&aligned);
+    const struct ArrowArray *rows = lk_shared_array_get(shared);
+    for (int64_t row = 0; row < rows->length; row++) {
+        lk_bytes id = text_at(rows->children[LK_RECORD_COLUMN_id], row);
+        for (size_t i = 0; i < f->count; i++) {
+            if (!f->done[i] && lk_bytes_equal(f->ids[i], id)) {
+                struct ArrowArray one = {0};
+                lk_shared_batch_slice(shared, row, 1, &one);
+                add_row(f, i, &one);
+                break;
+            }
+        }
+    }
+    lk_shared_array_unref(shared);
+    return LK_OK;
+}
+
+static lk_rc find_in_base(lk_rollout_snapshot *snapshot, const struct ArrowSchema *schema, lk_cancel *cancel,
+    finding *f, lk_err *err)
+{
+    const struct ArrowSchema *table = lk_dataset_schema(snapshot->base);
+    lk_arena                  arena = {0};
+    lk_batches               *batches = NULL;
+    size_t *columns = lk_arena_take(&arena, ((size_t)table->n_children + 1) * sizeof *columns);
+    size_t  count = 0;
+    lk_rc   rc = LK_OK;
+    for (int64_t i = 0; i < table->n_children; i++) {
+        if (lk_schema_find(schema, lk_bytes_of(table->children[i]->name)) >= 0) {
+            columns[count++] = (size_t)i;
+        }
+    }
+    const lk_scan_options options = {.columns = columns,
+        .column_count = count,
+        .dictionary_values = true,
+        .predicate = left_ids(f, (size_t)lk_schema_find(table, LK_LITERAL("id")), &arena),
+        .limit = UINT64_MAX,
+        .cancel = cancel};
+    if (options.predicate != NULL && lk_dataset_row_count(snapshot->base) > 0) {
+        rc = lk_dataset_scan(snapshot->base, &options, &batches, err);
+    }
+    for (bool more = batches != NULL && rc == LK_OK; more;) {
+        struct ArrowArray batch = {0};
+        rc = lk_batches_next(batches, &batch, err);
+        more = rc == LK_OK && batch.release != NULL;
+        rc = more ? add_base_rows(&batches->schema, &batch, schema, f, err) : rc;
+        more = more && rc == LK_OK;
+    }
+    lk_batches_close(batches);
+    lk_arena_close(&arena);
+    return rc;
+}
+
+lk_rc lk_rollout_snapshot_find(lk_rollout_snapshot *snapshot, const lk_bytes *ids, size_t count,
+    lk_cancel *cancel, struct ArrowArray *out, size_t *wanted, lk_err *err)
+{
+    struct ArrowSchema schema = {0};
+    finding f = {.ids = ids, .count = count, .wanted = wanted, .done = calloc(count + 1, sizeof(bool))};
+    LK_ASSERT(f.done != NULL);
+    lk_rollout_rows_schema(&schema);
+    find_in_sources(snapshot, &f);
+    lk_rc               rc = find_in_base(snapshot, &schema, cancel, &f, err);
+    struct ArrowArray  *arrays = (struct ArrowArray *)(void *)f.parts.data;
+    struct ArrowArray **parts = calloc(f.found + 1, sizeof(struct ArrowArray *));
+    LK_ASSERT(parts != NULL);
+    for (size_t i = 0; i < f.found; i++) {
+        parts[i] = &arrays[i];
+    }
+    if (rc == LK_OK) {
+        rc = lk_array_concat(&schema, parts, f.found, out, err);
+    }
+    for (size_t i = 0; i < f.found; i++) {
+        lk_array_release(&arrays[i]);
+    }
+    lk_buf_deinit(&f.parts);
+    lk_schema_release(&schema);
+    free(parts);
+    free(f.done);
+    return rc;
+}

@@ -1,0 +1,50 @@
+#ifndef LK_ROLLOUT_VIEW_H
+#define LK_ROLLOUT_VIEW_H
+/*
+ * view.h - what a reader of a rollout store sees: the base table at a version and the generations that shards listed, as
+ * one immutable snapshot; and the cache that makes the next one cheap.
+ *
+ * Invariants:
+ *   1. A snapshot has every row whose add was acknowledged, by any instance, before it was asked for: shard manifests are
+ *      read first, then the base table, so a merge that goes on meanwhile can show a row twice but never hide it.
+ *   2. Of an id that is there more than once one row counts: a generation's over the base's; of generations the one of
+ *      the higher shard id, of one shard the higher number.
+ *   3. Nothing is believed of an earlier snapshot but what is immutable.
+ *
+ * Ownership: snapshots are counted. Threads: shared; mutex guards the cache, reading holds none.
+ */
+#include "rollout/rows.h"
+
+typedef struct lk_rollout_view lk_rollout_view;
+
+typedef struct lk_rollout_snapshot {
+    lk_dataset       *base;
+    lk_rollout_rows **sources;                 /* generations, the ones that count more first */
+    size_t            source_count, row_count; /* row_count: of the sources, copies included */
+    struct lk_id_map *ids;                     /* where each id of the sources is */
+    atomic_uint       refs;                    /* private */
+} lk_rollout_snapshot;
+
+/* env->store is rooted at the table's directory; env is borrowed, base (its newest version, or any) is referenced. */
+lk_rollout_view *lk_rollout_view_new(const lk_lance_env *env, lk_dataset *base);
+void             lk_rollout_view_free(lk_rollout_view *view); /* accepts NULL */
+
+/* The newest. LK_E_STORE_UNAVAILABLE when generations were collected again and again while it was put together;
+ * LK_E_CORRUPT_FILE names what is damaged; LK_E_LIMIT. */
+LK_MUST_CHECK lk_rc lk_rollout_view_take(lk_rollout_view *view, lk_rollout_snapshot **out, lk_err *err);
+
+/* The base table at a version, without any generation. LK_E_NOT_FOUND. */
+LK_MUST_CHECK lk_rc lk_rollout_view_at(
+    lk_rollout_view *view, uint64_t version, lk_rollout_snapshot **out, lk_err *err);
+
+lk_rollout_snapshot *lk_rollout_snapshot_ref(lk_rollout_snapshot *snapshot);
+void                 lk_rollout_snapshot_unref(lk_rollout_snapshot *snapshot); /* accepts NULL */
+
+/*
+ * The rows of these ids, in the order of lk_rollout_rows_schema: out->length rows, of which wanted[i] says whose the i-th
+ * is (its index among ids). Ids that no row has are left out; ids must be distinct.
+ */
+LK_MUST_CHECK lk_rc lk_rollout_snapshot_find(lk_rollout_snapshot *snapshot, const lk_bytes *ids, size_t count,
+    lk_cancel *cancel, struct ArrowArray *out, size_t *wanted, lk_err *err);
+
+#endif
