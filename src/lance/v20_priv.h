@@ -2,7 +2,7 @@
 #define LK_LANCE_V20_PRIV_H
 /*
  * v20_priv.h - what the files that read pages of version 2.0 share: v20_decode.c walks the field, v20_leaf.c puts
- * values into columns, v20_text.c texts, v20_dictionary.c items of dictionaries, v20_bytes.c fetches parts of page
+ * values into columns, v20_text.c texts, v20_list.c lists, v20_ends.c where both end, v20_dictionary.c items of dictionaries, v20_bytes.c fetches parts of page
  * buffers.
  *
  * Invariant: a row, a word or a bit is read only after its place was seen to lie inside its buffer.
@@ -26,6 +26,27 @@ LK_MUST_CHECK lk_rc lk_v20_bits(const lk_page_rows *rows, const lk_v20_array *fl
     uint8_t *out, uint64_t at, lk_err *err);
 
 uint64_t lk_v20_row_count(const lk_page_rows *rows); /* of all ranges */
+
+/* Where a page's rows lie in what their ends are about: bytes of text, items of lists. */
+typedef struct lk_v20_ends {
+    uint64_t  count;
+    uint64_t *ends; /* of each value, where the first one begins at 0; in scratch->words */
+    lk_row_range
+            *spans; /* one a range, by the page's own count; the caller frees them, also after an error */
+    uint64_t size;  /* of all spans */
+    uint8_t *valid; /* bits, in scratch->levels; NULL: all are */
+} lk_v20_ends;
+
+/* array: BINARY or LIST. */
+LK_MUST_CHECK lk_rc lk_v20_find_ends(
+    const lk_page_rows *rows, const lk_v20_array *array, lk_v20_ends *out, lk_err *err);
+
+/* Writes the ends, `base` more each, as words of 4 or 8 bytes. */
+void lk_v20_put_ends(const lk_v20_ends *ends, uint64_t base, unsigned width, uint8_t *out);
+
+/* -- lists (v20_list.c) -------------------------------------------------------------------------------- */
+LK_MUST_CHECK lk_rc lk_v20_list(
+    lk_decoder *decoder, const lk_field_source *source, struct ArrowArray *out, lk_err *err);
 
 /* -- values ---------------------------------------------------------------------------------------- */
 /* Appends the rows of `array` to rows->column: a leaf without a dictionary of its own. */
