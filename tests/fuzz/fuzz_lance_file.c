@@ -126,24 +126,47 @@ static void decode_lists(lk_file_reader *file, size_t column, lk_buffer_pool *po
     }
 }
 
+static void decode_shape(lk_file_reader *file, size_t column, struct ArrowSchema *field, lk_column_kind kind,
+    bool in_list, lk_buffer_pool *pool)
+{
+    uint64_t            rows = lk_file_reader_rows(file), count = rows < ROWS_MAX ? rows : ROWS_MAX;
+    const lk_row_range  range = {rows - count, count};
+    struct ArrowSchema *items[] = {field};
+    struct ArrowSchema  list = {.format = "+l", .name = "v", .n_children = 1, .children = items};
+    lk_field_source     source[2] = {{.field = &list, .children = source + 1, .child_count = 1},
+            {.field = field, .kind = kind, .file = file, .column = column}};
+    struct ArrowArray   out = {0};
+    lk_err              err = {0};
+    source[1].is_dictionary = field->dictionary != NULL;
+    if (count > 0 && lk_file_decode(&source[!in_list], &range, 1, pool, &out, &err) == LK_OK) {
+        out.release(&out);
+    }
+}
+
 /* What is one column and yet more than values. */
 static void decode_shapes(lk_file_reader *file, size_t column, lk_buffer_pool *pool)
 {
-    struct ArrowSchema   number = {.format = "i", .name = "a"}, wide = {.format = "g", .name = "b"};
-    struct ArrowSchema   text = {.format = "u", .name = "", .flags = ARROW_FLAG_NULLABLE};
-    struct ArrowSchema  *members[] = {&number, &wide};
-    struct ArrowSchema   shapes[] = {{.format = "+s", .name = "v", .n_children = 2, .children = members},
-          {.format = "Z", .name = "v"}, {.format = "s", .name = "v", .dictionary = &text}};
-    const lk_column_kind kinds[] = {LK_COLUMN_PACKED, LK_COLUMN_BLOB, LK_COLUMN_PLAIN};
-    for (size_t i = 0; i < 3; i++) {
-        uint64_t           rows = lk_file_reader_rows(file), count = rows < ROWS_MAX ? rows : ROWS_MAX;
-        const lk_row_range range = {rows - count, count};
-        lk_field_source    source = {.field = &shapes[i], .kind = kinds[i], .file = file, .column = column};
-        struct ArrowArray  out = {0};
-        lk_err             err = {0};
-        source.is_dictionary = shapes[i].dictionary != NULL;
-        if (count > 0 && lk_file_decode(&source, &range, 1, pool, &out, &err) == LK_OK) {
-            out.release(&out);
+    struct ArrowSchema  number = {.format = "i", .name = "a"}, wide = {.format = "g", .name = "b"};
+    struct ArrowSchema  text = {.format = "u", .name = "data", .flags = ARROW_FLAG_NULLABLE};
+    struct ArrowSchema  words = {.format = "l", .name = ""}, bits = {.format = "b", .name = ""};
+    struct ArrowSchema  bytes = {.format = "Z", .name = "data", .flags = ARROW_FLAG_NULLABLE};
+    struct ArrowSchema  inner = {.format = "+s", .name = "c", .n_children = 1};
+    struct ArrowSchema *fixed[] = {&number, &wide}, *varied[] = {&number, &text, &inner}, *texts[] = {&text};
+    struct ArrowSchema *stored[] = {&bytes, &text}, *described[] = {&number, &words};
+    struct ArrowSchema *longer[] = {&number, &words, &words, &number, &text};
+    inner.children = texts;
+    struct ArrowSchema shapes[] = {{.format = "+s", .name = "v", .n_children = 2, .children = fixed},
+        {.format = "+s", .name = "v", .n_children = 3, .children = varied}, {.format = "Z", .name = "v"},
+        {.format = "+s", .name = "v", .n_children = 2, .children = described},
+        {.format = "+s", .name = "v", .n_children = 5, .children = longer},
+        {.format = "+s", .name = "v", .n_children = 2, .children = stored},
+        {.format = "s", .name = "v", .dictionary = &text}, {.format = "i", .name = "v", .dictionary = &words},
+        {.format = "c", .name = "v", .dictionary = &bits}};
+    for (size_t i = 0; i < sizeof shapes / sizeof shapes[0]; i++) {
+        lk_column_kind kind = i < 2 ? LK_COLUMN_PACKED : i < 6 ? LK_COLUMN_BLOB : LK_COLUMN_PLAIN;
+        decode_shape(file, column, &shapes[i], kind, false, pool);
+        if (!lk_file_is_v20(file)) {
+            decode_shape(file, column, &shapes[i], kind, true, pool);
         }
     }
 }

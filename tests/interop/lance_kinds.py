@@ -159,3 +159,10 @@ def for_2_2(rows):
         return rows
     values, field = logical(values, field)
     return pa.table([values], schema=pa.schema([field.with_metadata(rows.schema.field(0).metadata)]))
+
+
+def as_values(rows):
+    """Dictionary columns, at any depth, as plain ones."""
+    schema = pa.schema([field.with_type(without_dictionaries(field.type)) for field in rows.schema])
+    return pa.table([column if column.type == field.type else pa.array(column.to_pylist(), field.type)
+                     for column, field in zip(rows.columns, schema)], schema=schema)

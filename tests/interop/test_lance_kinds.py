@@ -7,8 +7,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
 
-from lance_kinds import (BLOB, BLOBS, BLOBS_IN_LISTS, COLUMNS_2_1, COLUMNS_2_2, DICTIONARIES, PACKED, WORDS, blobs,
-                         dictionary, for_2_2, number, packed, table, text, without_dictionaries)
+from lance_kinds import (BLOB, BLOBS, BLOBS_IN_LISTS, COLUMNS_2_1, COLUMNS_2_2, DICTIONARIES, PACKED, WORDS, as_values,
+                         blobs, dictionary, for_2_2, number, packed, table, text)
 from lance_support import FULL, TOOL, ToolError, append, assert_same, create, read_ipc, scan, write_ipc
 
 NULL_STRUCTS = {"blob_in_struct", "dictionary_in_struct", "packed_nulls", "packed_all_null", "packed_in_struct"}
@@ -20,12 +20,6 @@ def of_pylance(uri, rows, version):
     for part in (rows.slice(0, 1), rows, rows.slice(0, rows.num_rows // 2)):
         lance.write_dataset(part, str(uri), mode="append" if uri.exists() else "create", data_storage_version=version)
     return lance.dataset(str(uri))
-
-
-def as_values(rows):
-    schema = pa.schema([field.with_type(without_dictionaries(field.type)) for field in rows.schema])
-    return pa.table([pa.array(column.to_pylist(), field.type) for column, field in zip(rows.columns, schema)],
-                    schema=schema)
 
 
 def assert_alike(actual, expected):
