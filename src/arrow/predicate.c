@@ -159,7 +159,7 @@ static may may_be(const lk_predicate *p, const pruning *with)
         return flipped(may_be(p->children[0], with));
     }
     if (!is_and && p->kind != LK_PREDICATE_OR) {
-        const lk_column_stats *stats = with->stats(p->column, with->context);
+        const lk_column_stats *stats = p->path_count > 0 ? NULL : with->stats(p->column, with->context);
         return stats == NULL ? anything : stats->row_count == 0 ? (may){false, false} : may_leaf(p, stats);
     }
     may all = {is_and, !is_and};
@@ -313,24 +313,41 @@ static bool is_leaf(const lk_predicate *p)
     return p->kind != LK_PREDICATE_AND && p->kind != LK_PREDICATE_OR && p->kind != LK_PREDICATE_NOT;
 }
 
-static lk_rc find_rows(
-    const evaluation *e, const lk_predicate *p, int64_t start, size_t count, lk_column_rows *out)
+static lk_rc find_child(const evaluation *e, const lk_predicate *p, size_t *out)
+{
+    for (size_t child = 0; child < e->column_count && p->column < (size_t)e->schema->n_children; child++) {
+        if (e->columns[child] == p->column) {
+            *out = child;
+            return LK_OK;
+        }
+    }
+    return lk_fail(e->err, LK_E_INTERNAL, "column %zu of the predicate is not in the batch", p->column);
+}
+
+/* Rows of the leaf's column, or of a struct around it: after `depth` steps of its path. */
+static lk_rc find_rows(const evaluation *e, const lk_predicate *p, size_t depth, int64_t start, size_t count,
+    lk_column_rows *out)
 {
     size_t child = 0;
-    while (child < e->column_count && e->columns[child] != p->column) {
-        child++;
+    lk_rc  rc = find_child(e, p, &child);
+    if (rc != LK_OK) {
+        return rc;
     }
-    if (child == e->column_count || p->column >= (size_t)e->schema->n_children) {
-        return lk_fail(e->err, LK_E_INTERNAL, "column %zu of the predicate is not in the batch", p->column);
-    }
-    if (!lk_type_of(e->schema->children[p->column], &out->type)) {
-        return lk_fail(e->err, LK_E_UNSUPPORTED_FORMAT, "predicate on format %s",
-            e->schema->children[p->column]->format);
-    }
-    out->array = e->batch->children[child];
-    out->comparable = lk_comparable_of(&out->type);
+    const struct ArrowSchema *field = e->schema->children[p->column];
+    *out = (lk_column_rows){.array = e->batch->children[child], .count = count};
     out->start = out->array->offset + e->batch->offset + start;
-    out->count = count;
+    for (size_t step = 0; step < depth; step++) {
+        if (p->path[step] >= (size_t)field->n_children || strcmp(field->format, "+s") != 0) {
+            return lk_fail(e->err, LK_E_INTERNAL, "column %zu has no such member", p->column);
+        }
+        field = field->children[p->path[step]];
+        out->array = out->array->children[p->path[step]];
+        out->start += out->array->offset;
+    }
+    if (!lk_type_of(field, &out->type)) {
+        return lk_fail(e->err, LK_E_UNSUPPORTED_FORMAT, "predicate on format %s", field->format);
+    }
+    out->comparable = lk_comparable_of(&out->type);
     return LK_OK;
 }
 
@@ -365,7 +382,7 @@ static lk_rc prepare(evaluation *e, const lk_predicate *p)
         return rc;
     }
     lk_column_rows rows;
-    rc = find_rows(e, p, 0, 0, &rows);
+    rc = find_rows(e, p, p->path_count, 0, 0, &rows);
     if (rc != LK_OK) {
         return rc;
     }
@@ -419,14 +436,30 @@ static void truth_in(const evaluation *e, const lk_predicate *p, const lk_column
     }
 }
 
+/* A member is null where it or a struct around it is. */
+static void truth_null(
+    const evaluation *e, const lk_predicate *p, int64_t start, const lk_column_rows *rows, uint8_t *truth)
+{
+    bool    wanted = p->kind == LK_PREDICATE_IS_NULL;
+    uint8_t other[LK_TRUTH_ROWS];
+    lk_truth_is_null(rows, wanted, truth);
+    for (size_t depth = 0; depth < p->path_count; depth++) {
+        lk_column_rows around;
+        lk_rc          rc = find_rows(e, p, depth, start, rows->count, &around);
+        LK_ASSERT(rc == LK_OK);
+        lk_truth_is_null(&around, wanted, other);
+        (wanted ? lk_truth_or : lk_truth_and)(other, rows->count, truth);
+    }
+}
+
 static void truth_leaf(
     const evaluation *e, const lk_predicate *p, int64_t start, size_t count, uint8_t *truth)
 {
     lk_column_rows rows;
-    lk_rc          rc = find_rows(e, p, start, count, &rows);
+    lk_rc          rc = find_rows(e, p, p->path_count, start, count, &rows);
     LK_ASSERT(rc == LK_OK); /* prepare saw it */
     if (p->kind == LK_PREDICATE_IS_NULL || p->kind == LK_PREDICATE_IS_NOT_NULL) {
-        lk_truth_is_null(&rows, p->kind == LK_PREDICATE_IS_NULL, truth);
+        truth_null(e, p, start, &rows, truth);
         return;
     }
     if (rows.type.layout == LK_LAYOUT_NULL) {
@@ -441,6 +474,11 @@ static void truth_leaf(
         truth_in(e, p, &rows, truth);
     }
     lk_truth_nulls(&rows, truth);
+    for (size_t depth = 0; depth < p->path_count; depth++) {
+        rc = find_rows(e, p, depth, start, count, &rows);
+        LK_ASSERT(rc == LK_OK);
+        lk_truth_nulls(&rows, truth);
+    }
 }
 
 /* Whether no later child can change the outcome: all false under AND, all true under OR. */

@@ -45,11 +45,13 @@ bool lk_value_read(
 
 typedef struct lk_predicate lk_predicate;
 struct lk_predicate {
-    lk_predicate_kind    kind;
-    size_t               column; /* index into the schema the tree was built for (top-level fields) */
-    lk_compare           compare;
-    const lk_value      *values; /* one, or the IN list */
-    size_t               value_count;
+    lk_predicate_kind kind;
+    size_t            column; /* index into the schema the tree was built for (top-level fields) */
+    const size_t     *path; /* below it: the member of a struct, and so on inwards; null where a struct is */
+    size_t            path_count;
+    lk_compare        compare;
+    const lk_value   *values; /* one, or the IN list */
+    size_t            value_count;
     const lk_predicate **children; /* AND, OR: any number; NOT: one */
     size_t               child_count;
 };

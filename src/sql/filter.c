@@ -6,7 +6,9 @@
  * exact ones count. Comparisons are taken only when the constant has the column's own type. Threads:
  * confined to planning.
  */
+#include "arrow/schema.h"
 #include "arrow/type.h"
+#include "base/limits.h"
 #include "sql/run_priv.h"
 
 typedef struct translator {
@@ -38,17 +40,65 @@ static duckdb_v2_expression_handle child(duckdb_v2_expression_handle e, size_t i
     return out;
 }
 
-static bool read_column(translator *t, duckdb_v2_expression_handle e, size_t *out)
+/* A column, or a member of one that is a struct. */
+typedef struct target {
+    size_t                    column;
+    size_t                    path[LK_SCHEMA_DEPTH_MAX];
+    size_t                    path_count;
+    const struct ArrowSchema *field;
+} target;
+
+static bool read_column(translator *t, duckdb_v2_expression_handle e, target *out)
 {
     idx_t at = 0, declared = 0;
     if (e == NULL || type_of(e) != DUCKDB_V2_EXPRESSION_TYPE_BOUND_COLUMN_REF ||
         duckdb_v2_expression_column_ref_get_index(e, &at, NULL) != DUCKDB_V2_ERROR_NONE ||
         duckdb_v2_table_function_filter_pushdown_get_column_index(t->info, at, &declared, NULL) !=
-            DUCKDB_V2_ERROR_NONE) {
+            DUCKDB_V2_ERROR_NONE ||
+        declared >= (idx_t)t->schema->n_children) {
         return false;
     }
-    *out = declared;
-    return declared < (idx_t)t->schema->n_children;
+    *out = (target){.column = declared, .field = t->schema->children[declared]};
+    return true;
+}
+
+/* The one member of that name in any letter case. */
+static bool find_member(const struct ArrowSchema *field, lk_bytes name, size_t *out)
+{
+    size_t found = 0;
+    for (int64_t i = 0; strcmp(field->format, "+s") == 0 && i < field->n_children; i++) {
+        if (lk_same_name(lk_bytes_of(field->children[i]->name), name)) {
+            *out = (size_t)i;
+            found++;
+        }
+    }
+    return found == 1;
+}
+
+/* x, or struct_extract(x, 'member'), x likewise. */
+static bool read_target(translator *t, duckdb_v2_expression_handle e, target *out)
+{
+    duckdb_v2_str          name = {0}, member = {0};
+    duckdb_v2_value_handle value = NULL;
+    size_t                 index = 0;
+    if (e == NULL || type_of(e) != DUCKDB_V2_EXPRESSION_TYPE_BOUND_FUNCTION) {
+        return read_column(t, e, out);
+    }
+    if (duckdb_v2_expression_function_get_name(e, &name, NULL) != DUCKDB_V2_ERROR_NONE ||
+        !lk_bytes_equal(lk_duck_bytes(name), LK_LITERAL("struct_extract")) || child_count(e) != 2 ||
+        !read_target(t, child(e, 0), out) || out->path_count == LK_SCHEMA_DEPTH_MAX ||
+        type_of(child(e, 1)) != DUCKDB_V2_EXPRESSION_TYPE_VALUE_CONSTANT ||
+        duckdb_v2_expression_constant_get_value(child(e, 1), &value, NULL) != DUCKDB_V2_ERROR_NONE) {
+        return false;
+    }
+    bool found = duckdb_v2_value_get_varchar(value, &member, NULL) == DUCKDB_V2_ERROR_NONE &&
+                 find_member(out->field, lk_duck_bytes(member), &index);
+    (void)duckdb_v2_value_destroy(&value);
+    if (found) {
+        out->path[out->path_count++] = index;
+        out->field = out->field->children[index];
+    }
+    return found;
 }
 
 /* -- constants ------------------------------------------------------------------------------------- */
@@ -200,7 +250,7 @@ static DUCKDB_V2_LOGICAL_TYPE_ID result_type(duckdb_v2_expression_handle e)
 
 /* `e` as a value of the column that `column_ref` names. DuckDB's getters convert, so the types are
  * compared first. */
-static bool read_constant(translator *t, size_t column, duckdb_v2_expression_handle column_ref,
+static bool read_constant(translator *t, const target *column, duckdb_v2_expression_handle column_ref,
     duckdb_v2_expression_handle e, lk_value *out)
 {
     duckdb_v2_value_handle value = NULL;
@@ -211,22 +261,28 @@ static bool read_constant(translator *t, size_t column, duckdb_v2_expression_han
         return false;
     }
     bool good = duckdb_v2_value_is_null(value, &null, NULL) == DUCKDB_V2_ERROR_NONE && !null &&
-                read_value(t, t->schema->children[column], value, out);
+                read_value(t, column->field, value, out);
     (void)duckdb_v2_value_destroy(&value);
     return good;
 }
 
 /* -- expressions ----------------------------------------------------------------------------------- */
 
-static lk_predicate *new_node(translator *t, lk_predicate_kind kind, size_t column)
+static lk_predicate *new_node(translator *t, lk_predicate_kind kind, const target *column)
 {
     lk_predicate *node = lk_arena_take(t->arena, sizeof *node);
     node->kind = kind;
-    node->column = column;
+    if (column != NULL) {
+        size_t *path = lk_arena_take(t->arena, (column->path_count + 1) * sizeof *path);
+        memcpy(path, column->path, column->path_count * sizeof *path);
+        node->column = column->column;
+        node->path = path;
+        node->path_count = column->path_count;
+    }
     return node;
 }
 
-static const lk_predicate *compare(translator *t, size_t column, lk_compare op, lk_value value)
+static const lk_predicate *compare(translator *t, const target *column, lk_compare op, lk_value value)
 {
     lk_predicate *node = new_node(t, LK_PREDICATE_COMPARE, column);
     lk_value     *copy = lk_arena_take(t->arena, sizeof *copy);
@@ -240,7 +296,7 @@ static const lk_predicate *compare(translator *t, size_t column, lk_compare op, 
 static const lk_predicate *group(
     translator *t, lk_predicate_kind kind, const lk_predicate **children, size_t count)
 {
-    lk_predicate *node = new_node(t, kind, 0);
+    lk_predicate *node = new_node(t, kind, NULL);
     node->children = children;
     node->child_count = count;
     return node;
@@ -250,30 +306,31 @@ static const lk_predicate *comparison(translator *t, duckdb_v2_expression_handle
 {
     static const lk_compare mirrored[] = {
         [LK_EQ] = LK_EQ, [LK_NE] = LK_NE, [LK_LT] = LK_GT, [LK_LE] = LK_GE, [LK_GT] = LK_LT, [LK_GE] = LK_LE};
-    size_t   column = 0;
+    target   column = {0};
     lk_value value = {0};
-    if (read_column(t, child(e, 0), &column) && read_constant(t, column, child(e, 0), child(e, 1), &value)) {
-        return compare(t, column, op, value);
+    if (read_target(t, child(e, 0), &column) && read_constant(t, &column, child(e, 0), child(e, 1), &value)) {
+        return compare(t, &column, op, value);
     }
-    if (read_column(t, child(e, 1), &column) && read_constant(t, column, child(e, 1), child(e, 0), &value)) {
-        return compare(t, column, mirrored[op], value);
+    if (read_target(t, child(e, 1), &column) && read_constant(t, &column, child(e, 1), child(e, 0), &value)) {
+        return compare(t, &column, mirrored[op], value);
     }
     return NULL;
 }
 
 static const lk_predicate *in_list(translator *t, duckdb_v2_expression_handle e)
 {
-    size_t column = 0, count = child_count(e);
-    if (count < 2 || !read_column(t, child(e, 0), &column)) {
+    target column = {0};
+    size_t count = child_count(e);
+    if (count < 2 || !read_target(t, child(e, 0), &column)) {
         return NULL;
     }
     lk_value *values = lk_arena_take(t->arena, (count - 1) * sizeof *values);
     for (size_t i = 1; i < count; i++) {
-        if (!read_constant(t, column, child(e, 0), child(e, i), &values[i - 1])) {
+        if (!read_constant(t, &column, child(e, 0), child(e, i), &values[i - 1])) {
             return NULL;
         }
     }
-    lk_predicate *node = new_node(t, LK_PREDICATE_IN, column);
+    lk_predicate *node = new_node(t, LK_PREDICATE_IN, &column);
     node->values = values;
     node->value_count = count - 1;
     return node;
@@ -282,17 +339,17 @@ static const lk_predicate *in_list(translator *t, duckdb_v2_expression_handle e)
 /* Closed on both sides: DuckDB's node hides whether its own bounds are open. */
 static const lk_predicate *between(translator *t, duckdb_v2_expression_handle e, bool *exact)
 {
-    size_t   column = 0;
+    target   column = {0};
     lk_value lower = {0}, upper = {0};
     *exact = false;
-    if (!read_column(t, child(e, 0), &column) ||
-        !read_constant(t, column, child(e, 0), child(e, 1), &lower) ||
-        !read_constant(t, column, child(e, 0), child(e, 2), &upper)) {
+    if (!read_target(t, child(e, 0), &column) ||
+        !read_constant(t, &column, child(e, 0), child(e, 1), &lower) ||
+        !read_constant(t, &column, child(e, 0), child(e, 2), &upper)) {
         return NULL;
     }
     const lk_predicate **both = lk_arena_take(t->arena, 2 * sizeof *both);
-    both[0] = compare(t, column, LK_GE, lower);
-    both[1] = compare(t, column, LK_LE, upper);
+    both[0] = compare(t, &column, LK_GE, lower);
+    both[1] = compare(t, &column, LK_LE, upper);
     return group(t, LK_PREDICATE_AND, both, 2);
 }
 
@@ -324,21 +381,21 @@ static const lk_predicate *negation(translator *t, duckdb_v2_expression_handle e
 
 static const lk_predicate *null_test(translator *t, duckdb_v2_expression_handle e, lk_predicate_kind kind)
 {
-    size_t column = 0;
-    return read_column(t, child(e, 0), &column) ? new_node(t, kind, column) : NULL;
+    target column = {0};
+    return read_target(t, child(e, 0), &column) ? new_node(t, kind, &column) : NULL;
 }
 
 static const lk_predicate *function(translator *t, duckdb_v2_expression_handle e)
 {
     duckdb_v2_str name = {0};
-    size_t        column = 0;
+    target        column = {0};
     lk_value      value = {0};
     if (duckdb_v2_expression_function_get_name(e, &name, NULL) != DUCKDB_V2_ERROR_NONE ||
-        !lk_bytes_equal(lk_duck_bytes(name), LK_LITERAL("prefix")) || !read_column(t, child(e, 0), &column) ||
-        !read_constant(t, column, child(e, 0), child(e, 1), &value) || value.kind != LK_VALUE_BYTES) {
+        !lk_bytes_equal(lk_duck_bytes(name), LK_LITERAL("prefix")) || !read_target(t, child(e, 0), &column) ||
+        !read_constant(t, &column, child(e, 0), child(e, 1), &value) || value.kind != LK_VALUE_BYTES) {
         return NULL;
     }
-    lk_predicate *node = new_node(t, LK_PREDICATE_PREFIX, column);
+    lk_predicate *node = new_node(t, LK_PREDICATE_PREFIX, &column);
     lk_value     *copy = lk_arena_take(t->arena, sizeof *copy);
     *copy = value;
     node->values = copy;
@@ -348,13 +405,12 @@ static const lk_predicate *function(translator *t, duckdb_v2_expression_handle e
 
 static const lk_predicate *flag(translator *t, duckdb_v2_expression_handle e)
 {
-    size_t  column = 0;
+    target  column = {0};
     lk_type type;
-    if (!read_column(t, e, &column) || !lk_type_of(t->schema->children[column], &type) ||
-        type.id != LK_TYPE_BOOL) {
+    if (!read_target(t, e, &column) || !lk_type_of(column.field, &type) || type.id != LK_TYPE_BOOL) {
         return NULL;
     }
-    return compare(t, column, LK_EQ, (lk_value){.kind = LK_VALUE_I64, .as.i64 = 1});
+    return compare(t, &column, LK_EQ, (lk_value){.kind = LK_VALUE_I64, .as.i64 = 1});
 }
 
 static const lk_predicate *translate(translator *t, duckdb_v2_expression_handle e, bool *exact)
@@ -390,8 +446,10 @@ static const lk_predicate *translate(translator *t, duckdb_v2_expression_handle 
         return null_test(t, e, LK_PREDICATE_IS_NULL);
     case DUCKDB_V2_EXPRESSION_TYPE_OPERATOR_IS_NOT_NULL:
         return null_test(t, e, LK_PREDICATE_IS_NOT_NULL);
-    case DUCKDB_V2_EXPRESSION_TYPE_BOUND_FUNCTION:
-        return function(t, e);
+    case DUCKDB_V2_EXPRESSION_TYPE_BOUND_FUNCTION: {
+        const lk_predicate *node = function(t, e);
+        return node != NULL ? node : flag(t, e);
+    }
     case DUCKDB_V2_EXPRESSION_TYPE_BOUND_COLUMN_REF:
         return flag(t, e);
     default:

@@ -144,6 +144,20 @@ def test_a_condition_and_row_ids_keep_exactly_their_rows(table, tmp_path):
     assert_same(some, dataset.to_table(filter="id % 22 = 0"))
 
 
+def test_conditions_on_members_of_structs(tmp_path):
+    rows = [None if i % 10 == 3 else {"a": i % 1000, "t": {"b": f"x{i % 7}" if i % 11 else None}} for i in range(20_000)]
+    kind = pa.struct([("a", pa.int64()), ("t", pa.struct([("b", pa.utf8())]))])
+    uri = tmp_path / "t.lance"
+    lance.write_dataset(pa.table({"id": list(range(20_000)), "s": pa.array(rows, kind)}), uri)
+    for condition in ("s.a = 5 AND s.t.b LIKE 'x3%'", "s.t.b IS NULL", "s.t.b IS NOT NULL AND s.a < 3",
+                      "NOT (s.a > 10) OR s.t.b IN ('x1', 'x2')"):
+        keeps = {row["id"] for row in lance.dataset(uri).to_table(filter=condition).to_pylist()}
+        if "IS NULL" in condition: # what pylance means by the member of a null struct
+            keeps = {number for number, row in enumerate(rows) if row is None or row["t"]["b"] is None}
+        found = read("scan", uri, tmp_path / "out.arrow", "--filter", condition)
+        assert set(found["id"].to_pylist()) == keeps, condition
+
+
 def test_rows_that_are_not_there_are_refused_by_name(tmp_path):
     lance.write_dataset(pa.table({"a": [1, 2, 3]}), tmp_path / "t.lance")
     assert "offset 3" in lake("take", tmp_path / "t.lance", "--rows", "0,3", "-o", tmp_path / "o", fails=True)
