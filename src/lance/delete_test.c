@@ -322,9 +322,11 @@ static void an_owned_table_is_not_changed_on_top_of_another_version(void **state
 /* id >= 10 AND id <= 12 */
 static const lk_predicate *ids_10_to_12(void)
 {
-    static const lk_value      low = {LK_VALUE_I64, {.i64 = 10}}, high = {LK_VALUE_I64, {.i64 = 12}};
-    static const lk_predicate  from = {LK_PREDICATE_COMPARE, 0, LK_GE, &low, 1, NULL, 0};
-    static const lk_predicate  to = {LK_PREDICATE_COMPARE, 0, LK_LE, &high, 1, NULL, 0};
+    static const lk_value     low = {LK_VALUE_I64, {.i64 = 10}}, high = {LK_VALUE_I64, {.i64 = 12}};
+    static const lk_predicate from = {
+        .kind = LK_PREDICATE_COMPARE, .compare = LK_GE, .values = &low, .value_count = 1};
+    static const lk_predicate to = {
+        .kind = LK_PREDICATE_COMPARE, .compare = LK_LE, .values = &high, .value_count = 1};
     static const lk_predicate *both[] = {&from, &to};
     static const lk_predicate  out = {.kind = LK_PREDICATE_AND, .children = both, .child_count = 2};
     return &out;

@@ -298,10 +298,76 @@ static lk_rc append_range(lk_chunks *chunks, size_t index, lk_err *err)
     return rc;
 }
 
+/* -- single values ----------------------------------------------------------------------------------- */
+enum { CHUNK_HEADER_BYTES = 8, ROWS_A_VALUE = 64 };
+
+/* Where a flat value lies is known without its chunk: for few rows, read just them, into their place. */
+static bool is_plain(const lk_page_rows *rows)
+{
+    const lk_page *page = rows->page;
+    uint64_t       wanted = 0;
+    for (size_t index = 0; index < rows->range_count; index++) {
+        wanted += rows->ranges[index].count;
+    }
+    return page->layout.values->kind == LK_ENCODING_FLAT && page->layout.def == NULL &&
+           page->layout.dictionary == NULL && page->layout.values->bits % 8 == 0 &&
+           page->layout.values->bits == rows->column->row_bits && rows->column->level_count == 0 &&
+           wanted < page->meta->rows / ROWS_A_VALUE;
+}
+
+/* One store range for each piece of a range that lies in one chunk. */
+static lk_rc plan_plain(const lk_page_rows *rows, lk_store_range *out, size_t *count, lk_err *err)
+{
+    const lk_page  *page = rows->page;
+    const uint32_t *starts = page->value_starts;
+    size_t          width = page->layout.values->bits / 8;
+    uint8_t        *to = lk_column_next(rows->column);
+    for (size_t index = 0; index < rows->range_count; index++) {
+        uint64_t row = rows->ranges[index].start, end = row + rows->ranges[index].count;
+        for (size_t chunk = find_chunk(page, row); row < end; chunk++) {
+            uint64_t at = (uint64_t)page->chunk_starts[chunk] * 8 + CHUNK_HEADER_BYTES;
+            uint64_t stop = end < starts[chunk + 1] ? end : starts[chunk + 1];
+            uint64_t bytes = (uint64_t)(starts[chunk + 1] - starts[chunk]) * width;
+            if (at + bytes > (uint64_t)page->chunk_starts[chunk + 1] * 8) {
+                return damaged(rows->file, "a chunk is damaged", err);
+            }
+            size_t size = (size_t)(stop - row) * width;
+            out[(*count)++] = (lk_store_range){
+                page->meta->buffers[1].offset + at + (row - starts[chunk]) * width, size, to};
+            to += size;
+            row = stop;
+        }
+    }
+    return LK_OK;
+}
+
+static lk_rc plain_rows(const lk_page_rows *rows, lk_err *err)
+{
+    uint64_t wanted = 0;
+    for (size_t index = 0; index < rows->range_count; index++) {
+        wanted += rows->ranges[index].count;
+    }
+    size_t          count = 0;
+    lk_store_range *pieces = malloc((size_t)(wanted + 1) * sizeof *pieces); /* no piece is without a row */
+    LK_ASSERT(pieces != NULL);
+    lk_rc rc = lk_codec_check(rows->page->codec, rows->column, err);
+    if (rc == LK_OK) {
+        rc = plan_plain(rows, pieces, &count, err);
+    }
+    if (rc == LK_OK) {
+        rc = lk_file_bytes(rows->file, pieces, count, err);
+    }
+    free(pieces);
+    return rc == LK_OK ? lk_column_valid(rows->column, wanted, err) : rc;
+}
+
 lk_rc lk_miniblock_rows(const lk_page_rows *rows, lk_err *err)
 {
     lk_chunks chunks;
-    lk_rc     rc = lk_chunks_init(&chunks, rows, locate, err);
+    if (is_plain(rows)) {
+        return plain_rows(rows, err);
+    }
+    lk_rc rc = lk_chunks_init(&chunks, rows, locate, err);
     if (rc != LK_OK) {
         return rc;
     }

@@ -36,7 +36,8 @@ typedef struct scan {
     lk_morsel_scan *morsels;
     lk_pool        *pool;
     size_t          workers_max, window_max;
-    uint64_t        left; /* rows that may still be handed out; the reader's */
+    uint64_t        left;  /* rows that may still be handed out; the reader's */
+    bool            helps; /* memory for one more was there when it last tried; the reader's */
     lk_mutex        mutex;
     lk_cond         changed;
     slot            slots[WINDOW_MAX]; /* by mutex; morsel m is in slots[m % WINDOW_MAX] */
@@ -178,21 +179,32 @@ static void work(void *context)
     }
 }
 
-/* Under the mutex: waits for the head's result, or makes it; NULL: no morsel is left. */
+/* Decodes a claimed morsel on the reader's thread. */
+static void run_unlocked(scan *self, size_t morsel)
+{
+    lk_mutex_unlock(&self->mutex);
+    self->helps = run(self, morsel);
+    lk_mutex_lock(&self->mutex);
+}
+
+/* Under the mutex: waits for the head's result, or makes it; NULL: no morsel is left. A reader that has seen rows
+ * and goes on would rather decode the next morsel than sleep: where morsels are small, waking it costs more. */
 static slot *await_head(scan *self)
 {
     while (self->head < lk_morsel_scan_count(self->morsels)) {
         size_t morsel = self->head;
         slot  *head = &self->slots[morsel % WINDOW_MAX];
-        if (head->state == SLOT_RUNNING) {
-            lk_cond_wait(&self->changed, &self->mutex);
-        } else if (head->state == SLOT_EMPTY) {
+        if (head->state == SLOT_EMPTY) {
             head->state = SLOT_RUNNING;
-            lk_mutex_unlock(&self->mutex);
-            (void)run(self, morsel);
-            lk_mutex_lock(&self->mutex);
-        } else if (head->state == SLOT_READY &&
-                   head->batch.length == 0) { /* it was ready before it was the head */
+            run_unlocked(self, morsel);
+        } else if (head->state == SLOT_RUNNING) {
+            morsel = self->helps && self->window > WINDOW_START ? claim(self) : SIZE_MAX;
+            if (morsel != SIZE_MAX) {
+                run_unlocked(self, morsel);
+            } else {
+                lk_cond_wait(&self->changed, &self->mutex);
+            }
+        } else if (head->state == SLOT_READY && head->batch.length == 0) { /* ready before it was the head */
             lk_array_release(&head->batch);
             pass_head(self);
         } else {
@@ -211,6 +223,7 @@ static lk_rc take_head(scan *self, struct ArrowArray *out, lk_err *err)
     if (head != NULL && head->state == SLOT_READY) {
         *out = head->batch;
         pass_head(self);
+        self->helps = true;
     } else if (head != NULL) {
         LK_ASSERT(head->state == SLOT_FAILED);
         *err = head->err;
