@@ -10,7 +10,7 @@ import pyarrow as pa
 import pytest
 
 from lance_cases import every_type, few_columns, uri  # noqa: F401
-from lance_support import FULL, ROOT, ToolError, append, assert_reads_alike, assert_same, create, reference, scan
+from lance_support import FULL, ROOT, ToolError, append, assert_reads_alike, assert_same, create, read_ipc, reference, scan
 
 LAKE = os.environ.get("LAKE_BIN", ROOT / "build/lake")
 NAMED = {"enable_v2_manifest_paths": False}  # as release 1.0 names manifests
@@ -303,3 +303,45 @@ def test_a_table_may_hold_files_of_several_versions(uri, tmp_path):  # noqa: F81
     assert_same(scan(uri, tmp_path), rows.take(kept))
     if lance.__version__.startswith("14."):  # the others know no such flag
         assert_same(reference(uri), rows.take(kept))
+
+
+def test_every_verb_works_on_a_2_0_table(uri, tmp_path):  # noqa: F811
+    """Of columns that are more than values: through an update, a merge, a delete and a compaction."""
+    rng = np.random.default_rng(6)
+    count = 600
+    blobs = [None if i % 7 == 3 else rng.bytes(int(rng.integers(1, 300))) for i in range(count)]
+    words = pa.array([None if i % 5 == 2 else f"word {i % 9}" for i in range(count)]).dictionary_encode()
+    fields = [pa.field("id", pa.int64()), pa.field("words", words.type), pa.field("list", pa.list_(pa.int64())),
+              pa.field("blob", pa.large_binary(), metadata={"lance-encoding:blob": "true"})]
+    rows = pa.table([pa.array(np.arange(count)), words, pa.array([[i, None][:i % 3] for i in range(count)]),
+                     pa.array(blobs, pa.large_binary())], schema=pa.schema(fields))
+    create(uri, rows.schema, tmp_path, "2.0")
+    append(uri, rows, tmp_path, "--rows-per-file", 100)
+    lake("delete", uri, "--where", "id % 10 = 3")
+    lake("update", uri, "--set", "id = id + 10000", "--where", "id < 50")
+    lake("compact", uri)
+    dataset = lance.dataset(str(uri))
+    assert dataset.data_storage_version == "2.0"
+    found = {row["id"] % 10000: row for row in scan(uri, tmp_path, options=["--bytes"]).to_pylist()}
+    expected = {row["id"]: row for row in rows.to_pylist() if row["id"] % 10 != 3}
+    assert found.keys() == expected.keys()
+    for number, row in expected.items():
+        assert {**found[number], "id": number} == row
+    few = ["id", "words", "list"]
+    assert sorted(dataset.to_table(columns=few).to_pylist(), key=lambda row: row["id"]) == sorted(
+        ({name: row[name] for name in few} for row in found.values()), key=lambda row: row["id"])
+    lake("take", uri, "--rows", "1,5,9", "--columns", "id,list", "-o", tmp_path / "taken.arrow")
+    assert_same(read_ipc(tmp_path / "taken.arrow"), dataset.take([1, 5, 9], columns=["id", "list"]))
+
+
+def test_filters_on_2_0_tables_count_like_pylance(uri, tmp_path):  # noqa: F811
+    rng = np.random.default_rng(3)
+    rows = pa.table({"k": np.sort(rng.integers(0, 50, 200000)), "t": [f"text {i % 977}" for i in range(200000)],
+                     "x": pa.array(rng.integers(0, 1000, 200000), mask=rng.random(200000) < 0.2)})
+    create(uri, rows.schema, tmp_path, "2.0")
+    append(uri, rows, tmp_path, "--rows-per-file", 70000, rows_per_batch=10000)
+    lake("delete", uri, "--where", "k = 13")
+    dataset = lance.dataset(str(uri))
+    for condition in ("k = 7", "k = 13", "k < 3", "x = 999", "x > 990 and k > 40", "t = 'text 5'", "x is null"):
+        lake("scan", uri, "--filter", condition, "-o", tmp_path / "found.arrow")
+        assert read_ipc(tmp_path / "found.arrow").num_rows == dataset.count_rows(condition), condition
