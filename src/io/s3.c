@@ -51,7 +51,7 @@ lk_rc lk_s3_whose(
         *owner = LK_S3_NOBODY;
     } else if (rc == LK_OK && call.http.status != 200) {
         rc = lk_s3_fail(store, &call, err);
-    } else if (rc == LK_OK && lk_http_header_in(&call.http, LK_S3_MARK_HEADER, &found)) {
+    } else if (rc == LK_OK && lk_http_call_header(&call.http, LK_S3_MARK_HEADER, &found)) {
         *owner = lk_bytes_equal(found, mark) ? LK_S3_OURS : LK_S3_OTHERS;
     } else if (rc == LK_OK) {
         rc = bytes == NULL ? LK_OK : same_bytes(store, key, *bytes, &same, err);
@@ -295,11 +295,11 @@ lk_rc lk_s3_store_open(lk_store **out, lk_bytes uri, const lk_s3_options *option
         rc = parse_endpoint(store, err);
     }
     if (rc == LK_OK) {
-        const lk_http_options http = {.ca_file = options->ca_file,
+        const lk_http_client_options http = {.ca_file = options->ca_file,
             .connect_ms = LK_S3_CONNECT_MS,
             .stall_ms = options->timeout_ms < LK_S3_STALL_MS ? options->timeout_ms : LK_S3_STALL_MS,
             .at_once = LK_S3_REQUESTS_AT_ONCE};
-        lk_err                why = {0};
+        lk_err                       why = {0};
         if (lk_http_client_open(&store->http, &http, &why) != LK_OK) {
             rc = lk_refuse(err, LK_E_INVALID_CONFIG, "AWS_CA_BUNDLE: %.150s", why.context);
         }

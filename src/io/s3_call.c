@@ -21,7 +21,7 @@ void lk_s3_add_header(lk_s3_call *call, lk_bytes name, lk_bytes value)
 
 void lk_s3_call_deinit(lk_s3_call *call)
 {
-    lk_http_exchange_deinit(&call->http);
+    lk_http_call_deinit(&call->http);
 }
 
 /* -- one try -------------------------------------------------------------------------------------------- */
@@ -83,7 +83,7 @@ static void prepare(lk_s3_store *store, lk_s3_call *call, lk_bytes hash, lk_aren
     }
     headers[count++] =
         (lk_http_header){LK_LITERAL("Authorization"), lk_s3_authorization(&request, &scope, arena)};
-    lk_http_exchange *x = &call->http;
+    lk_http_call *x = &call->http;
     x->method = call->method;
     x->url = lk_arena_format(arena, "%.*s%.*s%s%.*s", LK_FMT(store->origin), LK_FMT(path),
         query.size > 0 ? "?" : "", LK_FMT(query))
@@ -132,7 +132,7 @@ static bool is_later(lk_s3_call *call)
 {
     static const char *const later[] = {"SlowDown", "RequestTimeout", "ConditionalRequestConflict",
         "OperationAborted", "InternalError", "ServiceUnavailable", "Throttling", "ThrottlingException", NULL};
-    const lk_http_exchange  *x = &call->http;
+    const lk_http_call      *x = &call->http;
     if (x->end != LK_HTTP_ANSWERED) {
         call->unclear = call->unclear || x->end == LK_HTTP_BROKEN;
         return x->end == LK_HTTP_BROKEN || x->end == LK_HTTP_NOT_SENT;
@@ -190,8 +190,8 @@ static lk_bytes hash_of(const lk_s3_call *call, lk_arena *arena)
 static void try_all(lk_s3_store *store, lk_s3_call **calls, const lk_bytes *hashes, size_t *order,
     size_t *count, lk_arena *arena)
 {
-    lk_http_exchange **exchanges = lk_arena_take(arena, *count * sizeof(lk_http_exchange *));
-    size_t             left = 0;
+    lk_http_call **exchanges = lk_arena_take(arena, *count * sizeof(lk_http_call *));
+    size_t         left = 0;
     for (size_t i = 0; i < *count; i++) {
         prepare(store, calls[order[i]], hashes[order[i]], arena);
         exchanges[i] = &calls[order[i]]->http;
@@ -208,7 +208,7 @@ static void try_all(lk_s3_store *store, lk_s3_call **calls, const lk_bytes *hash
 static lk_rc fail_at_once(const lk_s3_store *store, lk_s3_call **calls, size_t count, lk_err *err)
 {
     for (size_t i = 0; i < count; i++) {
-        const lk_http_exchange *x = &calls[i]->http;
+        const lk_http_call *x = &calls[i]->http;
         if (x->end == LK_HTTP_UNTRUSTED) {
             return lk_refuse(err, LK_E_INVALID_CONFIG, "%.80s: %.80s; AWS_CA_BUNDLE may name its authority",
                 store->origin.data, x->reason);
@@ -304,7 +304,7 @@ lk_rc lk_s3_fail(const lk_s3_store *store, const lk_s3_call *call, lk_err *err)
     lk_bytes      code = lk_s3_code(call, &arena), region = {0};
     lk_bytes      message = lk_xml_find(lk_buf_view(&call->http.body_in), "Message", &arena);
     struct advice a = advice_for(code, call->http.status);
-    bool          elsewhere = lk_http_header_in(&call->http, "x-amz-bucket-region", &region) &&
+    bool          elsewhere = lk_http_call_header(&call->http, "x-amz-bucket-region", &region) &&
                      !lk_bytes_equal(region, store->region);
     lk_rc rc = lk_fail(err, a.rc, "s3://%.*s/%.*s: %s: status %d %.*s %.*s", LK_FMT(store->bucket),
         LK_FMT(call->key), call->method, call->http.status, LK_FMT(code),

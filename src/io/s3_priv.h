@@ -43,8 +43,8 @@ typedef struct lk_s3_call {
     void *context;
     int   sink_status;
     /* The answer of the last try. */
-    lk_http_exchange http;
-    bool             unclear; /* some try may have been carried out without our hearing of it */
+    lk_http_call http;
+    bool         unclear; /* some try may have been carried out without our hearing of it */
 } lk_s3_call;
 
 void lk_s3_add_query(lk_s3_call *call, lk_bytes name, lk_bytes value);

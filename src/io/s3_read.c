@@ -64,10 +64,10 @@ static bool from_tail(lk_s3_store *store, lk_s3_reader *reader, const lk_store_r
 /* -- open ----------------------------------------------------------------------------------------------- */
 
 /* "bytes 5-9/10" or "bytes * /0": the number behind the slash. */
-static bool whole_size(const lk_http_exchange *x, uint64_t *size)
+static bool whole_size(const lk_http_call *x, uint64_t *size)
 {
     lk_bytes range = {0};
-    if (!lk_http_header_in(x, "Content-Range", &range)) {
+    if (!lk_http_call_header(x, "Content-Range", &range)) {
         return false;
     }
     size_t at = 0;
@@ -87,10 +87,10 @@ static bool whole_size(const lk_http_exchange *x, uint64_t *size)
     return false;
 }
 
-static lk_s3_reader *new_reader(lk_s3_store *store, lk_bytes key, const lk_http_exchange *x, uint64_t size)
+static lk_s3_reader *new_reader(lk_s3_store *store, lk_bytes key, const lk_http_call *x, uint64_t size)
 {
     lk_bytes etag = {"", 0};
-    (void)lk_http_header_in(x, "ETag", &etag);
+    (void)lk_http_call_header(x, "ETag", &etag);
     lk_s3_reader *reader = calloc(1, sizeof *reader + key.size + etag.size);
     LK_ASSERT(reader != NULL);
     char *text = (char *)(reader + 1);
@@ -105,8 +105,8 @@ static lk_s3_reader *new_reader(lk_s3_store *store, lk_bytes key, const lk_http_
 
 static lk_rc opened(lk_s3_store *store, lk_s3_call *call, lk_s3_reader **out, lk_err *err)
 {
-    lk_http_exchange *x = &call->http;
-    uint64_t          size = x->body_in.size;
+    lk_http_call *x = &call->http;
+    uint64_t      size = x->body_in.size;
     if (x->status == 416) { /* an object of no bytes has no last bytes */
         if (!whole_size(x, &size)) {
             size = 0;

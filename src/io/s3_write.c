@@ -83,7 +83,7 @@ static lk_rc take_etag(lk_s3_writer *writer, const lk_s3_call *call, lk_err *err
     if (call->http.status != 200) {
         return lk_s3_fail(store_of(writer), call, err);
     }
-    if (!lk_http_header_in(&call->http, "ETag", &etag) || etag.size == 0 || etag.size >= ETAG_BYTES_MAX) {
+    if (!lk_http_call_header(&call->http, "ETag", &etag) || etag.size == 0 || etag.size >= ETAG_BYTES_MAX) {
         return lk_fail(err, LK_E_IO, "s3://%.*s/%.*s: a part without an ETag",
             LK_FMT(store_of(writer)->bucket), LK_FMT(writer->key));
     }

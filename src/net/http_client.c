@@ -26,16 +26,16 @@ typedef struct lane {
 } lane;
 
 struct lk_http_client {
-    lk_http_options options;
-    char           *ca_file;
-    lk_mutex        mutex;
-    lane           *idle[LANES_IDLE_MAX]; /* guarded by mutex */
-    size_t          idle_count;           /* guarded by mutex */
+    lk_http_client_options options;
+    char                  *ca_file;
+    lk_mutex               mutex;
+    lane                  *idle[LANES_IDLE_MAX]; /* guarded by mutex */
+    size_t                 idle_count;           /* guarded by mutex */
 };
 
 /* One exchange while it runs. */
 typedef struct transfer {
-    lk_http_exchange  *exchange;
+    lk_http_call      *exchange;
     CURL              *easy;
     struct curl_slist *headers;
     uint64_t           moved_ms; /* when a byte last moved */
@@ -109,8 +109,8 @@ static void give_easy(lane *at, CURL *easy)
 
 static size_t on_header(char *data, size_t one, size_t size, void *context)
 {
-    transfer         *t = context;
-    lk_http_exchange *x = t->exchange;
+    transfer     *t = context;
+    lk_http_call *x = t->exchange;
     (void)one;
     if (size >= 5 && memcmp(data, "HTTP/", 5) == 0) { /* an interim answer may have come before */
         lk_buf_clear(&x->headers_in);
@@ -126,9 +126,9 @@ static size_t on_header(char *data, size_t one, size_t size, void *context)
 
 static size_t on_body(char *data, size_t one, size_t size, void *context)
 {
-    transfer         *t = context;
-    lk_http_exchange *x = t->exchange;
-    long              status = 0;
+    transfer     *t = context;
+    lk_http_call *x = t->exchange;
+    long          status = 0;
     (void)one;
     (void)curl_easy_getinfo(t->easy, CURLINFO_RESPONSE_CODE, &status);
     if (x->sink != NULL && status == x->sink_status) {
@@ -183,8 +183,8 @@ static void set_headers(transfer *t)
 
 static void set_up(const lk_http_client *client, transfer *t)
 {
-    lk_http_exchange *x = t->exchange;
-    CURL             *easy = t->easy;
+    lk_http_call *x = t->exchange;
+    CURL         *easy = t->easy;
     (void)curl_easy_setopt(easy, CURLOPT_URL, x->url);
     (void)curl_easy_setopt(easy, CURLOPT_PATH_AS_IS, 1L);
     (void)curl_easy_setopt(easy, CURLOPT_PROTOCOLS_STR, "http,https");
@@ -218,7 +218,7 @@ static void set_up(const lk_http_client *client, transfer *t)
     set_headers(t);
 }
 
-static lk_http_end end_of(const transfer *t, CURLcode code)
+static lk_http_outcome end_of(const transfer *t, CURLcode code)
 {
     switch ((int)code) {
     case CURLE_OK:
@@ -239,8 +239,8 @@ static lk_http_end end_of(const transfer *t, CURLcode code)
 
 static void end_transfer(lane *at, transfer *t, CURLcode code, const char *reason)
 {
-    lk_http_exchange *x = t->exchange;
-    long              status = 0;
+    lk_http_call *x = t->exchange;
+    long          status = 0;
     (void)curl_easy_getinfo(t->easy, CURLINFO_RESPONSE_CODE, &status);
     x->end = end_of(t, code);
     x->status = x->end == LK_HTTP_ANSWERED ? (int)status : 0;
@@ -257,13 +257,12 @@ static void end_transfer(lane *at, transfer *t, CURLcode code, const char *reaso
     t->easy = NULL;
 }
 
-static void begin_transfer(const lk_http_client *client, lane *at, transfer *t, lk_http_exchange *x)
+static void begin_transfer(const lk_http_client *client, lane *at, transfer *t, lk_http_call *x)
 {
     lk_buf_clear(&x->headers_in);
     lk_buf_clear(&x->body_in);
     x->reason[0] = '\0';
-    *t = (transfer){
-        .exchange = x, .easy = take_easy(at), .moved_ms = lk_clock_monotonic_ms(lk_clock_real())};
+    *t = (transfer){.exchange = x, .easy = take_easy(at), .moved_ms = lk_clock_monotonic_ms(lk_clock_real())};
     set_up(client, t);
     LK_ASSERT(curl_multi_add_handle(at->multi, t->easy) == CURLM_OK);
 }
@@ -275,7 +274,7 @@ typedef struct call {
     lane                 *lane;
     transfer             *transfers; /* slots; easy == NULL: free */
     size_t                slots, running;
-    lk_http_exchange    **waiting;
+    lk_http_call        **waiting;
     size_t                waiting_count;
 } call;
 
@@ -318,7 +317,7 @@ static void end_stalled(call *c)
     }
 }
 
-void lk_http_perform(lk_http_client *client, lk_http_exchange **exchanges, size_t count)
+void lk_http_perform(lk_http_client *client, lk_http_call **exchanges, size_t count)
 {
     size_t slots = count < client->options.at_once ? count : client->options.at_once;
     call   c = {.client = client, .waiting = exchanges, .waiting_count = count, .slots = slots};
@@ -344,7 +343,7 @@ void lk_http_perform(lk_http_client *client, lk_http_exchange **exchanges, size_
 
 /* -- the client ----------------------------------------------------------------------------------------- */
 
-lk_rc lk_http_client_open(lk_http_client **out, const lk_http_options *options, lk_err *err)
+lk_rc lk_http_client_open(lk_http_client **out, const lk_http_client_options *options, lk_err *err)
 {
     lk_buf roots = {0};
     lk_rc  rc = options->ca_file == NULL ? LK_OK : lk_tls_roots_load(&roots, options->ca_file, err);
@@ -395,7 +394,7 @@ static lk_bytes trim(lk_bytes text)
     return text;
 }
 
-bool lk_http_header_in(const lk_http_exchange *exchange, const char *name, lk_bytes *value)
+bool lk_http_call_header(const lk_http_call *exchange, const char *name, lk_bytes *value)
 {
     lk_bytes rest = lk_buf_view(&exchange->headers_in);
     size_t   name_size = strlen(name);
@@ -412,7 +411,7 @@ bool lk_http_header_in(const lk_http_exchange *exchange, const char *name, lk_by
     return false;
 }
 
-void lk_http_exchange_deinit(lk_http_exchange *exchange)
+void lk_http_call_deinit(lk_http_call *exchange)
 {
     lk_buf_deinit(&exchange->headers_in);
     lk_buf_deinit(&exchange->body_in);
