@@ -4,14 +4,9 @@
  */
 #include "rollout/view.h"
 
-#include "arrow/schema.h"
-#include "base/file.h"
-#include "io/local.h"
-#include "rollout/base_table.h"
 #include "rollout/records_json.h"
-#include "rollout/writer.h"
+#include "rollout/store_fixture.h"
 
-#include <inttypes.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -21,125 +16,13 @@
 
 #include <cmocka.h>
 
-/* -- a store ----------------------------------------------------------------------------------------------------- */
-
-static char             root[64];
-static lk_store        *store;
-static lk_lance_env     env;
-static lk_dataset      *base;
-static lk_rollout_view *view;
-
-static int open_store(void **state)
-{
-    lk_err err = {0};
-    (void)snprintf(root, sizeof root, "%s/lake-view-XXXXXX", P_tmpdir);
-    env = (lk_lance_env){.clock = lk_clock_real(), .random = lk_random_os()};
-    if (mkdtemp(root) == NULL || lk_local_store_open(&store, lk_bytes_of(root), false, &err) != LK_OK) {
-        return -1;
-    }
-    env.store = store;
-    if (lk_base_table_create(&env, true, &base, &err) != LK_OK) {
-        return -1;
-    }
-    view = lk_rollout_view_new(&env, base);
-    return 0;
-}
-
-static int close_store(void **state)
-{
-    lk_err err = {0};
-    lk_rollout_view_free(view);
-    lk_dataset_unref(base);
-    lk_store_close(store);
-    return lk_directory_remove(root, &err) == LK_OK ? 0 : -1;
-}
-
-/* "a b=x" becomes records a with content null and b with content x, in the table's columns. */
-static struct ArrowArray records(const char *text)
-{
-    lk_err             err = {0};
-    lk_buf             lines = {0};
-    lk_records        *r = NULL;
-    struct ArrowArray  batch = {0}, aligned = {0};
-    struct ArrowSchema schema = {0};
-    while (*text != '\0') {
-        size_t      size = strcspn(text, " ");
-        const char *equals = memchr(text, '=', size);
-        size_t      id_size = equals == NULL ? size : (size_t)(equals - text);
-        lk_buf_format(&lines, "{\"id\":\"%.*s\",\"rollout_id\":\"r\"", (int)id_size, text);
-        if (equals != NULL) {
-            lk_buf_format(&lines, ",\"content\":\"%.*s\"", (int)(size - id_size - 1), equals + 1);
-        }
-        lk_buf_append_text(&lines, "}\n");
-        text += size + (text[size] == ' ');
-    }
-    assert_int_equal(lk_records_open(1, NULL, &r, &err), LK_OK);
-    assert_int_equal(lk_records_read_ndjson(r, lk_buf_view(&lines), &err), LK_OK);
-    assert_int_equal(lk_records_finish(r, false, &batch, &err), LK_OK);
-    lk_record_schema(true, &schema);
-    lk_shared_array *shared = lk_array_share(&batch);
-    assert_int_equal(lk_base_table_align(lk_dataset_schema(base), &schema, shared, &aligned, &err), LK_OK);
-    lk_shared_array_unref(shared);
-    lk_schema_release(&schema);
-    lk_records_close(r);
-    lk_buf_deinit(&lines);
-    return aligned;
-}
-
-static lk_bytes id_at(const struct ArrowArray *batch, int64_t row)
-{
-    const struct ArrowArray *column = batch->children[0];
-    const int32_t           *offsets = (const int32_t *)column->buffers[1] + column->offset + row;
-    return (lk_bytes){(const char *)column->buffers[2] + offsets[0], (size_t)(offsets[1] - offsets[0])};
-}
-
-static lk_rc prepare(
-    void *context, lk_rollout_add *adds, lk_arena *arena, lk_generation_rows *out, lk_err *err)
-{
-    struct ArrowArray batch = records(adds->what);
-    lk_bytes         *ids = lk_arena_take(arena, (size_t)batch.length * sizeof *ids);
-    *out = (lk_generation_rows){
-        .schema = lk_dataset_schema(base), .row_count = (size_t)batch.length, .ids = ids};
-    for (int64_t i = 0; i < batch.length; i++) {
-        ids[i] = lk_arena_copy(arena, id_at(&batch, i));
-    }
-    lk_shared_array **batches = lk_arena_take(arena, sizeof(lk_shared_array *));
-    batches[0] = lk_array_share(&batch);
-    out->batches = batches;
-    out->batch_count = 1;
-    return LK_OK;
-}
-
-static lk_rc replay(void *context, lk_batches *entry, lk_arena *arena, lk_generation_rows *out, lk_err *err)
-{
-    return lk_fail(err, LK_E_INTERNAL, "no entry is left behind here");
-}
-
-static void flushed(void *context, const lk_shard_generation *generation, const lk_generation_rows *rows) {}
-
-static const lk_rollout_writer_ops ops = {prepare, replay, flushed};
-
-static lk_rollout_writer *writer_of(const char *instance)
-{
-    const lk_rollout_writer_options options = {
-        .env = &env, .shard = lk_shard_of_instance(lk_bytes_of(instance)), .log = true, .ops = &ops};
-    return lk_rollout_writer_new(&options);
-}
-
-static void add(lk_rollout_writer *writer, const char *text)
-{
-    lk_err         err = {0};
-    lk_rollout_add a = {.what = (void *)text};
-    assert_int_equal(lk_rollout_writer_add(writer, &a, &err), LK_OK);
-}
-
 /* -- a reader ---------------------------------------------------------------------------------------------------- */
 
 static lk_rollout_snapshot *take(void)
 {
     lk_err               err = {0};
     lk_rollout_snapshot *snapshot = NULL;
-    if (lk_rollout_view_take(view, &snapshot, &err) != LK_OK) {
+    if (lk_rollout_view_take(fixture.view, &snapshot, &err) != LK_OK) {
         fail_msg("%s", err.context);
     }
     return snapshot;
@@ -165,7 +48,7 @@ static void expect_found(lk_rollout_snapshot *snapshot, const char *asked, const
     lk_rollout_rows_schema(&schema);
     for (int64_t i = 0; i < rows.length; i++) {
         lk_buf line = {0};
-        assert_true(lk_bytes_equal(id_at(&rows, i), ids[wanted[i]]));
+        assert_true(lk_bytes_equal(fixture_id(&rows, i), ids[wanted[i]]));
         lk_record_write_json(&schema, &rows, i, &line);
         const char *content = strstr(line.data, "\"content\":\"");
         lk_bytes    id = ids[wanted[i]];
@@ -194,22 +77,6 @@ static void expect_now(const char *asked, const char *expected)
     lk_rollout_snapshot_unref(snapshot);
 }
 
-/* What a merge does to the base table and to a shard's manifest. */
-static void append_to_base(const char *text)
-{
-    lk_err             err = {0};
-    struct ArrowSchema schema = {0};
-    struct ArrowArray  batch = records(text);
-    lk_dataset        *tip = NULL, *next = NULL;
-    assert_int_equal(lk_schema_copy(lk_dataset_schema(base), &schema, &err), LK_OK);
-    lk_batches *rows = lk_batches_of(&schema, &batch, 1);
-    assert_int_equal(lk_dataset_open(&env, 0, &tip, &err), LK_OK);
-    assert_int_equal(lk_dataset_append(tip, lk_direct_committer(), rows, NULL, &next, &err), LK_OK);
-    lk_batches_close(rows);
-    lk_dataset_unref(tip);
-    lk_dataset_unref(next);
-}
-
 static lk_rc drain_oldest(void *context, lk_arena *arena, lk_shard_manifest *next, lk_err *err)
 {
     *(lk_bytes *)context = lk_arena_copy(arena, next->generations[0].path);
@@ -222,12 +89,12 @@ static lk_rc drain_oldest(void *context, lk_arena *arena, lk_shard_manifest *nex
 
 static void a_snapshot_has_what_was_acknowledged_before_it(void **state)
 {
-    lk_rollout_writer *first = writer_of("rollout-0"), *second = writer_of("rollout-1");
+    lk_rollout_writer *first = fixture_writer("rollout-0"), *second = fixture_writer("rollout-1");
     expect_now("a b", "");
-    add(first, "a=1");
+    fixture_add(first, "a=1");
     lk_rollout_snapshot *early = take();
-    add(second, "b=2 c");
-    add(first, "d");
+    fixture_add(second, "b=2 c");
+    fixture_add(first, "d");
     expect_found(early, "a b c d", "a=1");
     expect_now("d c b a x", "d c b=2 a=1");
     lk_rollout_snapshot *same = take(), *again = take();
@@ -243,13 +110,13 @@ static void a_snapshot_has_what_was_acknowledged_before_it(void **state)
 /* Shard ids: rollout-0 is c4..., rollout-1 is 56..., rollout-2 is 3a.... */
 static void of_unequal_copies_the_stated_one_counts(void **state)
 {
-    lk_rollout_writer *high = writer_of("rollout-0"), *low = writer_of("rollout-1");
-    append_to_base("a=base e=base");
+    lk_rollout_writer *high = fixture_writer("rollout-0"), *low = fixture_writer("rollout-1");
+    fixture_append_to_base("a=base e=base");
     expect_now("a e", "a=base e=base");
-    add(low, "a=low1 b=low1 c=low1");
+    fixture_add(low, "a=low1 b=low1 c=low1");
     expect_now("a b c e", "a=low1 b=low1 c=low1 e=base");
-    add(high, "a=high1");
-    add(low, "a=low2 b=low2");
+    fixture_add(high, "a=high1");
+    fixture_add(low, "a=low2 b=low2");
     expect_now("a b c e", "a=high1 b=low2 c=low1 e=base");
     lk_rollout_writer_free(high);
     lk_rollout_writer_free(low);
@@ -261,25 +128,25 @@ static void merged_rows_are_there_at_every_moment(void **state)
     lk_arena           arena = {0};
     lk_bytes           path = {0};
     lk_uuid            shard = lk_shard_of_instance(LK_LITERAL("rollout-0"));
-    lk_rollout_writer *writer = writer_of("rollout-0");
-    add(writer, "a=1");
-    add(writer, "b=2");
+    lk_rollout_writer *writer = fixture_writer("rollout-0");
+    fixture_add(writer, "a=1");
+    fixture_add(writer, "b=2");
     lk_rollout_snapshot *before = take();
-    append_to_base("a=1");
+    fixture_append_to_base("a=1");
     expect_now("a b", "a=1 b=2");
     lk_bytes first = lk_arena_copy(&arena, before->sources[1]->path);
     assert_int_equal(lk_rollout_writer_commit(writer, drain_oldest, &path, &err), LK_OK);
     expect_now("a b", "a=1 b=2");
-    assert_int_equal(lk_generation_remove(store, shard, first, &err), LK_OK);
+    assert_int_equal(lk_generation_remove(fixture.store, shard, first, &err), LK_OK);
     expect_now("a b", "a=1 b=2");
     expect_found(before, "a b", "a=1 b=2"); /* its rows are in memory */
     lk_rollout_snapshot_unref(before);
 
     lk_rollout_snapshot *at = NULL;
-    assert_int_equal(lk_rollout_view_at(view, 3, &at, &err), LK_OK);
+    assert_int_equal(lk_rollout_view_at(fixture.view, 3, &at, &err), LK_OK);
     expect_found(at, "a b", "a=1");
     lk_rollout_snapshot_unref(at);
-    assert_int_equal(lk_rollout_view_at(view, 9, &at, &err), LK_E_NOT_FOUND);
+    assert_int_equal(lk_rollout_view_at(fixture.view, 9, &at, &err), LK_E_NOT_FOUND);
     lk_arena_close(&arena);
     lk_rollout_writer_free(writer);
 }
@@ -287,13 +154,14 @@ static void merged_rows_are_there_at_every_moment(void **state)
 static void a_listed_generation_that_is_gone_is_no_empty_one(void **state)
 {
     lk_err             err = {0};
-    lk_rollout_writer *writer = writer_of("rollout-0");
-    add(writer, "a=1");
+    lk_rollout_writer *writer = fixture_writer("rollout-0");
+    fixture_add(writer, "a=1");
     lk_rollout_snapshot *snapshot = take();
-    add(writer, "b=2");
-    lk_rollout_view *fresh = lk_rollout_view_new(&env, base);
+    fixture_add(writer, "b=2");
+    lk_rollout_view *fresh = lk_rollout_view_new(&fixture.env, fixture.base);
     assert_int_equal(
-        lk_generation_remove(store, snapshot->sources[0]->shard, snapshot->sources[0]->path, &err), LK_OK);
+        lk_generation_remove(fixture.store, snapshot->sources[0]->shard, snapshot->sources[0]->path, &err),
+        LK_OK);
     lk_rollout_snapshot *none = NULL;
     assert_int_equal(lk_rollout_view_take(fresh, &none, &err), LK_E_STORE_UNAVAILABLE);
     lk_rollout_snapshot_unref(snapshot);
@@ -320,7 +188,7 @@ static void read_on(void *context)
         lk_err               err = {0};
         int                  least = atomic_load(r->acknowledged);
         lk_rollout_snapshot *snapshot = NULL;
-        r->good = r->good && lk_rollout_view_take(view, &snapshot, &err) == LK_OK &&
+        r->good = r->good && lk_rollout_view_take(fixture.view, &snapshot, &err) == LK_OK &&
                   snapshot->row_count >= (size_t)least;
         lk_rollout_snapshot_unref(snapshot);
     }
@@ -332,7 +200,7 @@ static void readers_never_miss_an_acknowledged_row(void **state)
     atomic_int         acknowledged = 0;
     atomic_bool        stop = false;
     reader             readers[READERS];
-    lk_rollout_writer *writer = writer_of("rollout-0");
+    lk_rollout_writer *writer = fixture_writer("rollout-0");
     for (int i = 0; i < READERS; i++) {
         readers[i] = (reader){.acknowledged = &acknowledged, .stop = &stop};
         assert_int_equal(lk_thread_start(&readers[i].thread, "reader", read_on, &readers[i], &err), LK_OK);
@@ -340,7 +208,7 @@ static void readers_never_miss_an_acknowledged_row(void **state)
     for (int i = 0; i < ROUNDS; i++) {
         char id[16];
         (void)snprintf(id, sizeof id, "id-%d", i);
-        add(writer, id);
+        fixture_add(writer, id);
         atomic_fetch_add(&acknowledged, 1);
     }
     atomic_store(&stop, true);
@@ -355,12 +223,15 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(
-            a_snapshot_has_what_was_acknowledged_before_it, open_store, close_store),
-        cmocka_unit_test_setup_teardown(of_unequal_copies_the_stated_one_counts, open_store, close_store),
-        cmocka_unit_test_setup_teardown(merged_rows_are_there_at_every_moment, open_store, close_store),
+            a_snapshot_has_what_was_acknowledged_before_it, fixture_open_store, fixture_close_store),
         cmocka_unit_test_setup_teardown(
-            a_listed_generation_that_is_gone_is_no_empty_one, open_store, close_store),
-        cmocka_unit_test_setup_teardown(readers_never_miss_an_acknowledged_row, open_store, close_store),
+            of_unequal_copies_the_stated_one_counts, fixture_open_store, fixture_close_store),
+        cmocka_unit_test_setup_teardown(
+            merged_rows_are_there_at_every_moment, fixture_open_store, fixture_close_store),
+        cmocka_unit_test_setup_teardown(
+            a_listed_generation_that_is_gone_is_no_empty_one, fixture_open_store, fixture_close_store),
+        cmocka_unit_test_setup_teardown(
+            readers_never_miss_an_acknowledged_row, fixture_open_store, fixture_close_store),
     };
     return cmocka_run_group_tests_name("view", tests, NULL, NULL);
 }
