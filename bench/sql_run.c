@@ -3,7 +3,8 @@
  * without servers.
  *
  *   sql_run DIR       tables are DIR/NAME.lance, called t.NAME; for each line on standard input, the path of a file
- *                     with one statement and perhaps the path of an Arrow stream to write: prints "SECONDS ROWS"
+ *                     with one statement and perhaps the path of an Arrow stream to write: prints
+ *                     "SECONDS ROWS BYTES", the bytes that were read from files meanwhile
  *
  * Exit 0; or 1 and the error on stderr. Threads: DuckDB's, one a core.
  */
@@ -128,6 +129,21 @@ static lk_rc run_statement(runner *self, lk_bytes text, const char *path, uint64
     return rc;
 }
 
+/* What this process has read by system calls so far. */
+static uint64_t bytes_read(void)
+{
+    char     line[64];
+    uint64_t bytes = 0;
+    FILE    *file = fopen("/proc/self/io", "r");
+    if (file != NULL && fgets(line, sizeof line, file) != NULL && strncmp(line, "rchar: ", 7) == 0) {
+        bytes = strtoull(line + 7, NULL, 10);
+    }
+    if (file != NULL) {
+        fclose(file);
+    }
+    return bytes;
+}
+
 static lk_rc serve(runner *self, lk_err *err)
 {
     char  line[LINE_BYTES];
@@ -143,10 +159,11 @@ static lk_rc serve(runner *self, lk_err *err)
             break;
         }
         lk_bytes statement = {text, fread(text, 1, TEXT_BYTES, file)};
-        uint64_t count = 0, start = lk_clock_now_us();
+        uint64_t count = 0, before = bytes_read(), start = lk_clock_now_us();
         fclose(file);
         rc = run_statement(self, statement, output == NULL ? "" : output, &count, err);
-        printf("%.6f %" PRIu64 "\n", (double)(lk_clock_now_us() - start) / 1e6, count);
+        double spent = (double)(lk_clock_now_us() - start) / 1e6;
+        printf("%.6f %" PRIu64 " %" PRIu64 "\n", spent, count, bytes_read() - before);
         fflush(stdout);
     }
     free(text);
