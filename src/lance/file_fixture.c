@@ -45,6 +45,9 @@ static lk_rc memory_read(lk_store_reader *base, const lk_store_range *ranges, si
             memcpy(ranges[i].out, store->object.data + ranges[i].offset, ranges[i].size);
         }
     }
+    for (size_t i = 0; i < count; i++) {
+        store->read_bytes += ranges[i].size;
+    }
     store->reads += count;
     return LK_OK;
 }

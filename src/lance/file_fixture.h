@@ -12,6 +12,7 @@ typedef struct fixture_memory {
     lk_buf   object;
     bool     exists;
     size_t   reads;
+    uint64_t read_bytes;
 } fixture_memory;
 void fixture_memory_init(fixture_memory *store);
 void fixture_memory_deinit(fixture_memory *store);
