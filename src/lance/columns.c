@@ -387,23 +387,18 @@ lk_rc lk_columns_encode(const struct ArrowSchema *columns, int32_t first_id, lk_
     const lk_field_record  *records = NULL;
     const lk_metadata_pair *metadata = NULL;
     size_t                  metadata_count = 0;
-    lk_rc                   rc = lk_lance_schema_from_arrow(columns, &schema, err);
+    lk_rc                   rc = lk_lance_schema_from_arrow_at(columns, first_id, &schema, err);
     if (rc != LK_OK) {
         return rc;
     }
     lk_lance_schema_records(schema, arena, &records, count, &metadata, &metadata_count);
-    lk_field_record *mine = lk_arena_take(arena, (*count + 1) * sizeof *mine);
-    for (size_t i = 0; i < *count && rc == LK_OK; i++) {
-        mine[i] = records[i];
-        mine[i].id += first_id;
-        mine[i].parent_id += records[i].parent_id == LK_FIELD_NONE ? 0 : first_id;
-    }
-    *out = lk_pb_fields_encode(mine, *count, arena);
+    *out = lk_pb_fields_encode(records, *count, arena);
     if (numbered != NULL) {
-        rc = lk_lance_schema_from_records(mine, *count, NULL, 0, numbered, err);
+        *numbered = schema;
+    } else {
+        lk_lance_schema_close(schema);
     }
-    lk_lance_schema_close(schema);
-    return rc;
+    return LK_OK;
 }
 
 lk_rc lk_columns_check_added(

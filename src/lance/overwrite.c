@@ -9,6 +9,7 @@
 #include "lance/alter.h"
 #include "lance/change.h"
 #include "lance/dataset_priv.h"
+#include "lance/features.h"
 #include "lance/fragment_write.h"
 #include "lance/row_lineage.h"
 #include "lance/wire.h"
@@ -18,6 +19,7 @@
 typedef struct overwrite {
     lk_change          base; /* first: plan_overwrite gets this */
     lk_lance_schema   *schema;
+    int32_t            first_id; /* of its fields: above every one there was, where ids are never reused */
     lk_fragment_writer writer;
 } overwrite;
 
@@ -112,7 +114,10 @@ static lk_rc plan_overwrite(
     lk_pb_new_version *version = &plan->version;
     lk_buf             message = {0};
     uint64_t           next = tip->has_fragment_id_max ? (uint64_t)tip->fragment_id_max + 1 : 0;
-    lk_rc              rc = lk_fragment_writer_number(&o->writer, next, err);
+    if (tip->has_field_id_max && lk_manifest_field_id_max(tip) >= o->first_id) {
+        return lk_refuse(err, LK_E_CONFLICT, "columns were added meanwhile");
+    }
+    lk_rc rc = lk_fragment_writer_number(&o->writer, next, err);
     if (rc == LK_OK) {
         rc = new_body(o, tip, arena, &plan->body, err);
     }
@@ -151,7 +156,9 @@ static lk_rc prepare(overwrite *o, const struct ArrowSchema *schema, lk_err *err
         rc = lk_adapt_schema(schema, minor, &adapted, err);
     }
     if (rc == LK_OK) {
-        rc = lk_lance_schema_from_arrow(&adapted, &o->schema, err);
+        const lk_manifest *table = o->base.base;
+        o->first_id = table->has_field_id_max ? lk_manifest_field_id_max(table) + 1 : 0;
+        rc = lk_lance_schema_from_arrow_at(&adapted, o->first_id, &o->schema, err);
     }
     lk_schema_release(&adapted);
     if (rc == LK_OK) {

@@ -17,7 +17,8 @@ typedef struct record_list {
     lk_arena        *arena;
     lk_field_record *records;
     size_t           count;
-    const int32_t   *ids; /* in pre-order; NULL: count from 0 */
+    const int32_t   *ids; /* in pre-order; NULL: count from first_id */
+    int32_t          first_id;
 } record_list;
 
 static size_t count_fields(const struct ArrowSchema *schema)
@@ -64,7 +65,7 @@ static lk_rc add_record(record_list *list, const struct ArrowSchema *field, int3
     lk_field_record *record = &list->records[index];
     *record = (lk_field_record){
         .name = lk_arena_copy(list->arena, lk_bytes_of(field->name)),
-        .id = list->ids == NULL ? (int32_t)index : list->ids[index],
+        .id = list->ids == NULL ? list->first_id + (int32_t)index : list->ids[index],
         .parent_id = parent_id,
         .nullable = (field->flags & ARROW_FLAG_NULLABLE) != 0,
     };
@@ -357,12 +358,21 @@ void lk_lance_schema_close(lk_lance_schema *schema)
 
 lk_rc lk_lance_schema_from_arrow(const struct ArrowSchema *arrow, lk_lance_schema **out, lk_err *err)
 {
+    return lk_lance_schema_from_arrow_at(arrow, 0, out, err);
+}
+
+lk_rc lk_lance_schema_from_arrow_at(
+    const struct ArrowSchema *arrow, int32_t first_id, lk_lance_schema **out, lk_err *err)
+{
     lk_arena                arena = {0};
-    record_list             list = {.arena = &arena};
+    record_list             list = {.arena = &arena, .first_id = first_id};
     const lk_metadata_pair *metadata = NULL;
     size_t                  metadata_count = 0;
 
     lk_rc rc = lk_schema_check(arrow, err);
+    if (rc == LK_OK && count_fields(arrow) > (size_t)(INT32_MAX - first_id)) {
+        rc = lk_fail(err, LK_E_LIMIT, "field ids of the table are used up");
+    }
     if (rc == LK_OK) {
         rc = list_records(arrow, &list, err);
     }

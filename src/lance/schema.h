@@ -49,9 +49,12 @@ typedef struct lk_field_record {
     size_t                  metadata_count;
 } lk_field_record;
 
-/* A new table's schema: ids in pre-order from 0. Copies what it keeps. */
+/* A new table's schema: ids in pre-order from 0, or from first_id on. Copies what it keeps. LK_E_LIMIT when there are
+ * not that many. */
 LK_MUST_CHECK lk_rc lk_lance_schema_from_arrow(
     const struct ArrowSchema *arrow, lk_lance_schema **out, lk_err *err);
+LK_MUST_CHECK lk_rc lk_lance_schema_from_arrow_at(
+    const struct ArrowSchema *arrow, int32_t first_id, lk_lance_schema **out, lk_err *err);
 
 /* From a manifest or a data file: records in any order that has parents before children. */
 LK_MUST_CHECK lk_rc lk_lance_schema_from_records(const lk_field_record *records, size_t count,

@@ -10,7 +10,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from lance_support import FULL, TOOL, ToolError, append, read_ipc, scan, tool
+from lance_support import FULL, TOOL, ToolError, append, assert_same, scan, tool, write_ipc
 
 DAMAGE = pathlib.Path(TOOL).parent / "damage_tool"
 
@@ -185,6 +185,10 @@ def test_field_ids_go_on_above_the_highest_ever_given_out(tmp_path):
     lake("columns", "add", uri, "--column", "d:int32")
     ids = {field.name(): field.id() for field in lance.dataset(uri).lance_schema.fields()}
     assert ids["d"] == 44
+    lake("write", uri, write_ipc(tmp_path / "new.arrow", rows(5)), "--mode", "overwrite")
+    newest = lance.dataset(uri)
+    assert min(field.id() for field in newest.lance_schema.fields()) == 45 and newest.count_rows() == 5
+    assert_same(scan(uri, tmp_path), newest.to_table())
 
 
 def test_flags_follow_from_what_a_version_holds(tmp_path):
