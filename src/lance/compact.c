@@ -29,7 +29,7 @@
 #include <stdlib.h>
 
 enum { TARGET_ROWS = 1 << 20, GROUPS_PER_COMMIT = 16, DELETED_PERCENT = 10 };
-enum { BATCH_BYTES = 4 << 20, BATCH_ROWS_MAX = 1 << 16 };
+enum { BATCH_BYTES = 4 << 20, BATCH_ROWS_MAX = 1 << 16, PROBE_ROWS = 4 };
 static const uint64_t TARGET_BYTES = 16ULL << 30;
 
 typedef struct target { /* of a new fragment, at most */
@@ -182,18 +182,6 @@ static lk_rc part_of(const compaction *c, const group *g, lk_dataset **out, lk_e
     return rc;
 }
 
-/* Wide rows come in small batches. */
-static size_t batch_rows(const compaction *c, const group *g)
-{
-    uint64_t rows = 0, bytes = 0;
-    for (size_t i = g->first; i < g->first + g->count; i++) {
-        rows += c->base.base->fragments[i].physical_rows;
-        bytes += stored_bytes(&c->base.base->fragments[i]);
-    }
-    uint64_t fit = bytes == 0 ? BATCH_ROWS_MAX : BATCH_BYTES * rows / bytes;
-    return fit == 0 ? 1 : fit > BATCH_ROWS_MAX ? BATCH_ROWS_MAX : (size_t)fit;
-}
-
 static size_t written(const compaction *c)
 {
     size_t count = 0;
@@ -201,11 +189,66 @@ static size_t written(const compaction *c)
     return count;
 }
 
+/* The bytes of a row as stored, and as read: the more of both. */
+static lk_rc row_width(lk_dataset *part, uint64_t *width, lk_err *err)
+{
+    const lk_manifest *manifest = part->manifest;
+    lk_scan_options    options = {.limit = PROBE_ROWS, .batch_rows = PROBE_ROWS, .blobs = LK_BLOBS_STORED};
+    lk_batches        *rows = NULL;
+    struct ArrowArray  batch = {0};
+    uint64_t           bytes = 0;
+    for (size_t i = 0; i < manifest->fragment_count; i++) {
+        bytes += stored_bytes(&manifest->fragments[i]);
+    }
+    lk_rc rc = lk_dataset_scan(part, &options, &rows, err);
+    if (rc == LK_OK) {
+        rc = lk_batches_next(rows, &batch, err);
+    }
+    if (rc == LK_OK && batch.length > 0) {
+        const struct ArrowSchema *schema = &rows->schema;
+        uint64_t read = lk_array_range_bytes(schema, &batch, 0, batch.length) / (uint64_t)batch.length;
+        uint64_t stored = bytes / manifest->physical_rows;
+        *width = 1 + (read > stored ? read : stored);
+    }
+    lk_array_release(&batch);
+    lk_batches_close(rows);
+    return rc;
+}
+
+static lk_rc copy_rows(compaction *c, lk_dataset *part, size_t batch_rows, lk_err *err)
+{
+    lk_batches     *rows = NULL;
+    lk_scan_options options = {.limit = UINT64_MAX, .batch_rows = batch_rows, .blobs = LK_BLOBS_STORED};
+    lk_rc           rc = lk_dataset_scan(part, &options, &rows, err);
+    if (rc == LK_OK) {
+        rc = lk_fragment_writer_write(&c->writer, rows, err);
+    }
+    lk_batches_close(rows);
+    return rc;
+}
+
+/* Wide rows are read in small batches, and when memory is short all the same in smaller ones. */
+static lk_rc copy_part(compaction *c, lk_dataset *part, lk_err *err)
+{
+    uint64_t width = 1;
+    lk_rc    rc = row_width(part, &width, err);
+    uint64_t fit = BATCH_BYTES / width;
+    size_t   batch_rows = fit == 0 ? 1 : fit > BATCH_ROWS_MAX ? BATCH_ROWS_MAX : (size_t)fit;
+    if (rc == LK_OK) {
+        rc = copy_rows(c, part, batch_rows, err);
+    }
+    while (rc == LK_E_LIMIT && batch_rows > 1) {
+        *err = (lk_err){0};
+        lk_fragment_writer_abandon(&c->writer);
+        batch_rows /= 4;
+        rc = copy_rows(c, part, batch_rows == 0 ? 1 : batch_rows, err);
+    }
+    return rc;
+}
+
 static lk_rc rewrite_group(compaction *c, group *g, lk_err *err)
 {
-    lk_dataset     *part = NULL;
-    lk_batches     *rows = NULL;
-    lk_scan_options options = {.limit = UINT64_MAX, .batch_rows = batch_rows(c, g), .blobs = LK_BLOBS_STORED};
+    lk_dataset *part = NULL;
     g->new_first = written(c);
     lk_rc rc = part_of(c, g, &part, err);
     for (size_t i = 0; i < g->count && rc == LK_OK; i++) {
@@ -213,13 +256,9 @@ static lk_rc rewrite_group(compaction *c, group *g, lk_err *err)
         rc = lk_row_lineage_keep(&g->lineage, part, i, 0, all, err);
     }
     if (rc == LK_OK && lk_dataset_row_count(part) > 0) {
-        rc = lk_dataset_scan(part, &options, &rows, err);
-        if (rc == LK_OK) {
-            rc = lk_fragment_writer_write(&c->writer, rows, err);
-        }
+        rc = copy_part(c, part, err);
     }
     g->new_count = written(c) - g->new_first;
-    lk_batches_close(rows);
     lk_dataset_unref(part);
     return rc;
 }

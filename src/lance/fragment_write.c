@@ -158,6 +158,12 @@ lk_rc lk_fragment_writer_end(lk_fragment_writer *w, lk_err *err)
     return w->writer == NULL ? LK_OK : finish_file(w, err);
 }
 
+void lk_fragment_writer_abandon(lk_fragment_writer *w)
+{
+    lk_file_writer_abandon(w->writer);
+    w->writer = NULL;
+}
+
 lk_rc lk_fragment_writer_write(lk_fragment_writer *w, lk_batches *source, lk_err *err)
 {
     for (;;) {

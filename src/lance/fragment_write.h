@@ -34,6 +34,8 @@ LK_MUST_CHECK lk_rc lk_fragment_writer_write(lk_fragment_writer *writer, lk_batc
 /* The same, batch by batch (moved in), and the end. */
 LK_MUST_CHECK lk_rc lk_fragment_writer_add(lk_fragment_writer *writer, struct ArrowArray *take, lk_err *err);
 LK_MUST_CHECK lk_rc lk_fragment_writer_end(lk_fragment_writer *writer, lk_err *err);
+/* Removes the file that is not finished, after a failure: the rows may be written again. */
+void lk_fragment_writer_abandon(lk_fragment_writer *writer);
 
 /* What was written so far; ids are zero until numbered. */
 lk_fragment *lk_fragment_writer_fragments(const lk_fragment_writer *writer, size_t *count);
