@@ -6,6 +6,7 @@
 #include "cli/lance_env.h"
 #include "lance/manifest.h"
 #include "lance/refs.h"
+#include "lance/row_ids.h"
 
 #include <inttypes.h>
 
@@ -25,6 +26,10 @@ static void info_text(const lk_dataset *dataset, const ref_list *refs)
            "\nfragments    %zu\nfiles        %zu\nfile format  2.%" PRIu32 "\nwritten by   %.*s %.*s\n",
         m->version, lk_manifest_rows(m), m->fragment_count, m->file_count, m->file_minor,
         LK_FMT(m->writer_library), LK_FMT(m->writer_version));
+    printf("row ids      %s\n", lk_dataset_has_stable_row_ids(dataset) ? "stable" : "addresses");
+    if (m->branch.size > 0) {
+        printf("branch       %.*s\n", LK_FMT(m->branch));
+    }
     for (size_t i = 0; i < refs->count; i++) {
         const lk_ref *ref = &refs->list[i];
         printf("%-12s %.*s = version %" PRIu64 "%s%.*s\n", ref->kind == LK_REF_TAG ? "tag" : "branch",
@@ -75,6 +80,10 @@ static void info_json(const lk_dataset *dataset, const ref_list *refs)
     char format[16];
     (void)snprintf(format, sizeof format, "2.%" PRIu32, m->file_minor);
     lk_json_text(&w, lk_bytes_of(format));
+    lk_json_key(&w, "stable_row_ids");
+    lk_json_bool(&w, lk_dataset_has_stable_row_ids(dataset));
+    lk_json_key(&w, "branch");
+    lk_json_text(&w, m->branch.size == 0 ? LK_LITERAL("main") : m->branch);
     refs_json(&w, refs);
     lk_json_key(&w, "columns");
     lk_columns_json(schema, &w);

@@ -6,7 +6,7 @@ import pyarrow as pa
 import pytest
 from lance import DatasetBasePath
 
-from lance_change_cases import lake
+from lance_change_cases import lake, report
 from lance_row_cases import META, assert_rows_alike, ours, theirs, with_nullable
 from lance_support import FULL, ToolError, append, assert_same, read_ipc, tool, write_ipc
 
@@ -177,6 +177,8 @@ def test_branches_are_read_beside_main(uri, tmp_path):
         out = tmp_path / "branch.arrow"
         lake("scan", f"{uri}?branch={name}", "-o", out)
         assert_same(with_nullable(read_ipc(out)), expected.select(["id", "x", "s"]))
+        info = report("info", f"{uri}?branch={name}")
+        assert info["branch"] == name and info["stable_row_ids"] is False and info["rows"] == expected.num_rows
     with pytest.raises(ToolError, match="there is no branch nope"):
         lake("info", f"{uri}?branch=nope")
     append(f"{uri}/tree/exp", base(2, 95), tmp_path)
