@@ -6,6 +6,8 @@
 
 #include <stdio.h>
 
+#define BFLOAT16 "lance.bfloat16"
+
 enum { NESTING_MAX = 8 }; /* fixed-size lists of fixed-size lists; deeper is nonsense or an attack */
 
 static const struct plain {
@@ -141,6 +143,36 @@ static bool parse_fixed_binary(lk_bytes rest, struct ArrowSchema *out)
 
 static bool parse_name(lk_bytes name, unsigned depth, struct ArrowSchema *out, bool *has_fields);
 
+/* Two bytes that Arrow has no type for: an extension, as the reference has it. */
+static bool set_bfloat16(struct ArrowSchema *item)
+{
+    struct ArrowBuffer buffer;
+    int                rc = ArrowMetadataBuilderInit(&buffer, NULL);
+    if (rc == NANOARROW_OK) {
+        rc =
+            ArrowMetadataBuilderAppend(&buffer, ArrowCharView("ARROW:extension:metadata"), ArrowCharView(""));
+    }
+    if (rc == NANOARROW_OK) {
+        rc = ArrowMetadataBuilderAppend(
+            &buffer, ArrowCharView("ARROW:extension:name"), ArrowCharView(BFLOAT16));
+    }
+    if (rc == NANOARROW_OK) {
+        rc = ArrowSchemaSetMetadata(item, (const char *)buffer.data);
+    }
+    ArrowBufferReset(&buffer);
+    return rc == NANOARROW_OK;
+}
+
+static bool is_bfloat16(const struct ArrowSchema *item)
+{
+    struct ArrowStringView name = {0};
+    return strcmp(item->format, "w:2") == 0 &&
+           ArrowMetadataGetValue(item->metadata, ArrowCharView("ARROW:extension:name"), &name) ==
+               NANOARROW_OK &&
+           name.data != NULL &&
+           lk_bytes_equal((lk_bytes){name.data, (size_t)name.size_bytes}, LK_LITERAL(BFLOAT16));
+}
+
 static bool parse_item(lk_bytes name, unsigned depth, struct ArrowSchema *item)
 {
     bool has_fields = false;
@@ -149,8 +181,8 @@ static bool parse_item(lk_bytes name, unsigned depth, struct ArrowSchema *item)
         return false;
     }
     item->flags = ARROW_FLAG_NULLABLE;
-    if (lk_bytes_equal(name, LK_LITERAL("lance.bfloat16"))) {
-        return set_format(item, "w:2"); /* two bytes that Arrow has no type for */
+    if (lk_bytes_equal(name, LK_LITERAL(BFLOAT16))) {
+        return set_format(item, "w:2") && set_bfloat16(item);
     }
     return parse_name(name, depth, item, &has_fields) && !has_fields;
 }
@@ -264,7 +296,9 @@ static bool name_fixed_list(const struct ArrowSchema *field, const lk_type *type
 {
     lk_bytes item = LK_LITERAL("struct");
     *has_fields = strcmp(field->children[0]->format, "+s") == 0;
-    if (!*has_fields && !name_inner(field->children[0], depth, arena, &item)) {
+    if (is_bfloat16(field->children[0])) {
+        item = LK_LITERAL(BFLOAT16);
+    } else if (!*has_fields && !name_inner(field->children[0], depth, arena, &item)) {
         return false;
     }
     *name = lk_arena_format(arena, "fixed_size_list:%.*s:%lld", LK_FMT(item), (long long)type->list_size);

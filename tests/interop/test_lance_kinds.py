@@ -257,3 +257,24 @@ def test_a_file_becomes_a_dataset_of_it(version, name, tmp_path):
     plain = as_values(rows) if name in DICTIONARIES else rows
     lake("write", uri, write_ipc(tmp_path / "plain.arrow", plain), "--mode", "append")
     assert lance.dataset(str(uri)).to_table(**handling).to_pylist() == rows.to_pylist() * 2
+
+
+@pytest.mark.parametrize("version", ["2.1", "2.2"])
+def test_vectors_of_bfloat16_keep_their_type(version, tmp_path):
+    extension = {"ARROW:extension:name": "lance.bfloat16", "ARROW:extension:metadata": ""}
+    items = pa.array([bytes([i, 64]) for i in range(60)], pa.binary(2))
+    made = pa.FixedSizeListArray.from_arrays(items, type=pa.list_(pa.field("item", pa.binary(2), metadata=extension), 3))
+    rows = pa.table([made], schema=pa.schema([pa.field("v", made.type)]))
+    ours, theirs = tmp_path / "ours.lance", tmp_path / "theirs.lance"
+    create(ours, rows.schema, tmp_path, version)
+    append(ours, rows, tmp_path)
+    lance.write_dataset(rows, str(theirs), data_storage_version=version)
+    append(theirs, rows, tmp_path)
+    lance.write_dataset(rows, str(ours), mode="append")
+    for uri in (ours, theirs):
+        table_of_it = lance.dataset(str(uri)).to_table()
+        assert table_of_it.schema.field("v").type.value_field.metadata[b"ARROW:extension:name"] == b"lance.bfloat16"
+        assert table_of_it.to_pylist() == rows.to_pylist() * 2
+        read = scan(uri, tmp_path)
+        assert read.schema.field("v").type.value_field.metadata[b"ARROW:extension:name"] == b"lance.bfloat16"
+        assert read.to_pylist() == rows.to_pylist() * 2
