@@ -274,6 +274,7 @@ static const struct lk_store_ops s3_ops = {
     .replace = replace,
     .remove = lk_s3_remove,
     .remove_tree = lk_s3_remove_tree,
+    .remove_many = lk_s3_remove_many,
     .remove_unfinished = lk_s3_remove_unfinished,
     .close = close_store,
 };

@@ -311,8 +311,8 @@ static lk_rc send_delete(lk_s3_store *store, lk_bytes body, lk_err *err)
     return rc;
 }
 
-/* Keys that XML cannot carry go one by one. */
-static lk_rc remove_some(const listing *self, const lk_store_entry *entries, size_t count, lk_err *err)
+/* under + each of the names, at most LK_S3_DELETE_MAX. Keys that XML cannot carry go one by one. */
+static lk_rc remove_some(lk_s3_store *store, lk_bytes under, const lk_bytes *names, size_t count, lk_err *err)
 {
     lk_buf body = {0};
     size_t listed = 0;
@@ -321,39 +321,63 @@ static lk_rc remove_some(const listing *self, const lk_store_entry *entries, siz
     for (size_t i = 0; rc == LK_OK && i < count; i++) {
         lk_arena arena = {0};
         size_t   before = body.size;
-        lk_bytes key = lk_arena_format(&arena, "%.*s%.*s", LK_FMT(self->under), LK_FMT(entries[i].name));
+        lk_bytes key = lk_arena_format(&arena, "%.*s%.*s", LK_FMT(under), LK_FMT(names[i]));
         lk_buf_append_text(&body, "<Object><Key>");
         if (lk_xml_escape(&body, key)) {
             lk_buf_append_text(&body, "</Key></Object>");
             listed++;
         } else {
             body.size = before;
-            rc = remove_key(self->store, key, err);
+            rc = remove_key(store, key, err);
         }
         lk_arena_close(&arena);
     }
     lk_buf_append_text(&body, "</Delete>");
     if (rc == LK_OK && listed > 0) {
-        rc = send_delete(self->store, lk_buf_view(&body), err);
+        rc = send_delete(store, lk_buf_view(&body), err);
     }
     lk_buf_deinit(&body);
     return rc;
 }
 
+lk_rc lk_s3_remove_many(lk_store *base, const lk_bytes *keys, size_t count, lk_err *err)
+{
+    lk_s3_store *store = (lk_s3_store *)base;
+    lk_rc        rc = LK_OK;
+    for (size_t i = 0; rc == LK_OK && i < count; i++) {
+        rc = lk_store_key_check(keys[i], err);
+    }
+    for (size_t i = 0; rc == LK_OK && i < count; i += LK_S3_DELETE_MAX) {
+        size_t now = count - i < LK_S3_DELETE_MAX ? count - i : LK_S3_DELETE_MAX;
+        rc = now == 1 ? lk_s3_remove(base, keys[i], err)
+                      : remove_some(store, store->prefix, keys + i, now, err);
+    }
+    return rc;
+}
+
 lk_rc lk_s3_remove_tree(lk_store *base, lk_bytes directory, lk_err *err)
 {
-    lk_arena arena = {0};
-    listing  self = {.store = (lk_s3_store *)base, .arena = &arena, .all = true};
-    lk_rc    rc = lk_store_key_check(directory, err);
+    lk_s3_store *store = (lk_s3_store *)base;
+    lk_arena     arena = {0};
+    listing      self = {.store = store, .arena = &arena, .all = true};
+    lk_bytes     names[LK_S3_LIST_MAX];
+    lk_rc        rc = lk_store_key_check(directory, err);
     if (rc == LK_OK) {
         rc = begin_listing(&self, directory, err);
     }
     while (rc == LK_OK) {
         self.entries.size = 0;
         rc = read_page(&self, LK_S3_LIST_MAX, err);
-        size_t count = self.entries.size / sizeof self.one;
+        const lk_store_entry *entries = (const lk_store_entry *)(void *)self.entries.data;
+        size_t                count = self.entries.size / sizeof *entries;
+        if (rc == LK_OK && count > LK_S3_LIST_MAX) {
+            rc = lk_fail(err, LK_E_IO, "a listing of more names than were asked for");
+        }
+        for (size_t i = 0; rc == LK_OK && i < count; i++) {
+            names[i] = entries[i].name;
+        }
         if (rc == LK_OK && count > 0) {
-            rc = remove_some(&self, (const lk_store_entry *)(void *)self.entries.data, count, err);
+            rc = remove_some(store, self.under, names, count, err);
         }
         if (!self.truncated) {
             break;

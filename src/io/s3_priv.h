@@ -99,6 +99,7 @@ LK_MUST_CHECK lk_rc lk_s3_list(lk_store *store, lk_bytes directory, lk_arena *ar
 LK_MUST_CHECK lk_rc lk_s3_list_first(lk_store *store, lk_bytes directory, size_t count_min, lk_arena *arena,
     lk_store_entry **entries, size_t *count, lk_err *err);
 LK_MUST_CHECK lk_rc lk_s3_remove(lk_store *store, lk_bytes key, lk_err *err);
+LK_MUST_CHECK lk_rc lk_s3_remove_many(lk_store *store, const lk_bytes *keys, size_t count, lk_err *err);
 LK_MUST_CHECK lk_rc lk_s3_remove_tree(lk_store *store, lk_bytes directory, lk_err *err);
 /* "2009-10-12T17:50:30.000Z" in milliseconds since 1970; false: something else. */
 bool lk_s3_parse_time(lk_bytes text, int64_t *ms);

@@ -35,6 +35,19 @@ lk_rc lk_store_name_again(
     return rc;
 }
 
+lk_rc lk_store_remove_many(lk_store *store, const lk_bytes *keys, size_t count, lk_err *err)
+{
+    lk_assert_no_mutex();
+    if (store->ops->remove_many != NULL) {
+        return store->ops->remove_many(store, keys, count, err);
+    }
+    lk_rc rc = LK_OK;
+    for (size_t i = 0; rc == LK_OK && i < count; i++) {
+        rc = store->ops->remove(store, keys[i], err);
+    }
+    return rc;
+}
+
 lk_rc lk_store_replace(lk_store *store, lk_bytes key, lk_bytes bytes, lk_err *err)
 {
     lk_assert_no_mutex();

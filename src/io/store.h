@@ -70,6 +70,8 @@ struct lk_store_ops {
     lk_rc (*replace)(lk_store *store, lk_bytes key, lk_bytes bytes, lk_err *err);
     lk_rc (*remove)(lk_store *store, lk_bytes key, lk_err *err);
     lk_rc (*remove_tree)(lk_store *store, lk_bytes directory, lk_err *err);
+    /* NULL: one after the other. Removes as `remove` does; after an error some may be gone. */
+    lk_rc (*remove_many)(lk_store *store, const lk_bytes *keys, size_t count, lk_err *err);
     /* NULL: a crash leaves nothing but objects. Removes what writers left that began before this time (UTC, since
      * 1970) and never finished: nobody lists it, but it takes space. */
     lk_rc (*remove_unfinished)(lk_store *store, int64_t before_ms, size_t *count, lk_err *err);
@@ -183,6 +185,7 @@ static inline LK_MUST_CHECK lk_rc lk_store_remove(lk_store *store, lk_bytes key,
     lk_assert_no_mutex();
     return store->ops->remove(store, key, err);
 }
+LK_MUST_CHECK lk_rc lk_store_remove_many(lk_store *store, const lk_bytes *keys, size_t count, lk_err *err);
 static inline LK_MUST_CHECK lk_rc lk_store_remove_tree(lk_store *store, lk_bytes directory, lk_err *err)
 {
     lk_assert_no_mutex();

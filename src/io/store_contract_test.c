@@ -329,6 +329,25 @@ static void a_removed_tree_is_gone_and_can_be_made_again(void **state)
     assert_true(lk_bytes_equal(get(f, "t/sub/b"), LK_LITERAL("2")));
 }
 
+static void many_are_removed_and_absence_is_nothing(void **state)
+{
+    fixture       *f = *state;
+    const lk_bytes keys[] = {
+        LK_LITERAL("t/a"), LK_LITERAL("t/absent"), LK_LITERAL("t/b <&>"), LK_LITERAL("u")};
+    put(f, "t/a", LK_LITERAL("1"));
+    put(f, "t/b <&>", LK_LITERAL("1"));
+    put(f, "t/c", LK_LITERAL("1"));
+    put(f, "u", LK_LITERAL("1"));
+    assert_int_equal(lk_store_remove_many(f->store, keys, 4, &f->err), LK_OK);
+    assert_int_equal(lk_store_remove_many(f->store, keys, 0, &f->err), LK_OK);
+    assert_absent(f, "t/a");
+    assert_absent(f, "t/b <&>");
+    assert_absent(f, "u");
+    assert_int_equal(entries_of(f, "t"), 1);
+    assert_int_equal(
+        lk_store_remove_many(f->store, &(lk_bytes){"../x", 4}, 1, &f->err), LK_E_INVALID_REQUEST);
+}
+
 static void keys_cannot_leave_the_root(void **state)
 {
     fixture       *f = *state;
@@ -462,6 +481,7 @@ static void one_reader_serves_many_threads(void **state)
         cmocka_unit_test_setup_teardown(a_list_shows_one_level_with_sizes, open, close_body),            \
         cmocka_unit_test_setup_teardown(a_list_of_names_has_the_same_names, open, close_body),           \
         cmocka_unit_test_setup_teardown(a_removed_tree_is_gone_and_can_be_made_again, open, close_body), \
+        cmocka_unit_test_setup_teardown(many_are_removed_and_absence_is_nothing, open, close_body),      \
         cmocka_unit_test_setup_teardown(keys_cannot_leave_the_root, open, close_body),                   \
         cmocka_unit_test_setup_teardown(of_racing_puts_one_wins, open, close_body),                      \
         cmocka_unit_test_setup_teardown(one_reader_serves_many_threads, open, close_body)

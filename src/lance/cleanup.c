@@ -275,12 +275,14 @@ static lk_rc may_go(const cleanup *c, lk_bytes key, const lk_store_entry *entry,
     return *goes && !known && entry->is_directory ? directory_is_old(c, key, goes, err) : LK_OK;
 }
 
-static lk_rc remove_entry(cleanup *c, lk_bytes key, const lk_store_entry *entry, lk_err *err)
+/* Objects are only noted, to go together. */
+static lk_rc remove_entry(cleanup *c, lk_bytes key, const lk_store_entry *entry, lk_buf *keys, lk_err *err)
 {
     lk_rc rc = LK_OK;
-    if (!c->options->dry_run) {
-        rc = entry->is_directory ? lk_store_remove_tree(c->env->store, key, err)
-                                 : lk_store_remove(c->env->store, key, err);
+    if (!entry->is_directory) {
+        lk_buf_append(keys, &key, sizeof key);
+    } else if (!c->options->dry_run) {
+        rc = lk_store_remove_tree(c->env->store, key, err);
     }
     if (rc == LK_OK) {
         c->report->files_removed++;
@@ -289,10 +291,17 @@ static lk_rc remove_entry(cleanup *c, lk_bytes key, const lk_store_entry *entry,
     return rc;
 }
 
+static lk_rc remove_noted(cleanup *c, const lk_buf *keys, lk_err *err)
+{
+    return lk_store_remove_many(
+        c->env->store, (const lk_bytes *)(void *)keys->data, keys->size / sizeof(lk_bytes), err);
+}
+
 static lk_rc sweep(cleanup *c, const char *directory, lk_err *err)
 {
     lk_arena        arena = {0};
     lk_store_entry *entries = NULL;
+    lk_buf          keys = {0}; /* of lk_bytes */
     size_t          count = 0;
     lk_rc           rc = lk_store_list(c->env->store, lk_bytes_of(directory), &arena, &entries, &count, err);
     for (size_t i = 0; rc == LK_OK && i < count; i++) {
@@ -300,9 +309,13 @@ static lk_rc sweep(cleanup *c, const char *directory, lk_err *err)
         bool     goes = false;
         rc = may_go(c, key, &entries[i], &goes, err);
         if (rc == LK_OK && goes) {
-            rc = remove_entry(c, key, &entries[i], err);
+            rc = remove_entry(c, key, &entries[i], &keys, err);
         }
     }
+    if (rc == LK_OK && !c->options->dry_run) {
+        rc = remove_noted(c, &keys, err);
+    }
+    lk_buf_deinit(&keys);
     lk_arena_close(&arena);
     return rc;
 }
@@ -322,6 +335,7 @@ static lk_rc sweep_versions(cleanup *c, lk_err *err)
 {
     lk_arena        arena = {0};
     lk_store_entry *entries = NULL;
+    lk_buf          keys = {0}; /* of lk_bytes */
     size_t          count = 0;
     lk_rc           rc = lk_store_list(c->env->store, LK_LITERAL("_versions"), &arena, &entries, &count, err);
     for (size_t i = 0; rc == LK_OK && i < count; i++) {
@@ -333,9 +347,13 @@ static lk_rc sweep_versions(cleanup *c, lk_err *err)
             rc = may_go(c, key, &entries[i], &goes, err);
         }
         if (rc == LK_OK && goes) {
-            rc = lk_store_remove(c->env->store, key, err);
+            lk_buf_append(&keys, &key, sizeof key);
         }
     }
+    if (rc == LK_OK) {
+        rc = remove_noted(c, &keys, err);
+    }
+    lk_buf_deinit(&keys);
     lk_arena_close(&arena);
     return rc;
 }

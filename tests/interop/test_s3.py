@@ -309,3 +309,17 @@ def test_requests_are_few(server, proxy, uri, tmp_path):
     must(s3.lake(proxy.url, "lance", "scan", uri, "--limit", "1", "-o", tmp_path / "out.arrow"))
     # the newest version's name, its manifest, and a data file that is small enough to come whole
     assert [method for method, _ in proxy.log] == ["GET", "GET", "GET"]
+    proxy.log.clear()
+    must(s3.lake(proxy.url, "lance", "cleanup", uri, "--retain", "1", "--delete-unverified"))
+    assert count(proxy.log, "POST", "delete=") >= 2 and count(proxy.log, "DELETE", "/data/") == 0, "by the thousand"
+
+
+def test_a_row_of_a_large_file_needs_two_requests_a_column(server, proxy, uri, tmp_path):
+    count = 300_000
+    table = pa.table({"a": pa.array(range(count), pa.int64()), "s": [f"{i * 7919:016x}" for i in range(count)]})
+    lake_write(server.url, uri, write_ipc(tmp_path / "in.arrow", table))
+    proxy.log.clear()
+    must(s3.lake(proxy.url, "lance", "take", uri, "--rows", "123456", "-o", tmp_path / "out.arrow"))
+    # the newest version's name, its manifest, the file's end; of each column: where the row is, and its chunk
+    assert len(proxy.log) <= 3 + 2 * 2 and all(method == "GET" for method, _ in proxy.log)
+    assert read_ipc(tmp_path / "out.arrow").to_pydict() == table.slice(123456, 1).to_pydict()
