@@ -226,7 +226,8 @@ static uint64_t member_bits(const struct ArrowSchema *field, bool lists)
     if (!lk_type_of(field, &type) || type.dictionary) {
         return 0;
     }
-    if (lists && type.layout == LK_LAYOUT_FIXED_LIST && type.list_size > 0 && type.list_size < UINT16_MAX) {
+    if (lists && type.layout == LK_LAYOUT_FIXED_LIST && type.list_size > 0 &&
+        type.list_size <= UINT32_MAX / 64) {
         uint64_t bits = member_bits(field->children[0], lists);
         return bits > UINT32_MAX ? 0 : bits * (uint64_t)type.list_size;
     }

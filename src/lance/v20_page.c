@@ -9,7 +9,8 @@
 enum {
     DICTIONARY_ROWS_MIN = 100, /* as the reference has it */
     DICTIONARY_ITEMS_MAX = 99,
-    SLOTS = 256 /* of the table that finds them; a power of two */
+    SLOTS = 256,                       /* of the table that finds them; a power of two */
+    COMPRESSED_MAX = 256 * 1024 * 1024 /* a page is larger only for one row's sake, and stays plain */
 };
 
 /* -- what a page consists of ----------------------------------------------------------------------------- */
@@ -110,8 +111,9 @@ static lk_v20_array *add_binary(
     lk_v20_page_out *out, lk_buf *ends, lk_bytes bytes, const lk_field_options *options)
 {
     lk_v20_array *node = add_node(out, LK_V20_BINARY);
-    bool          general = lk_compression_is_general(options->compression) && bytes.size > 0;
-    bool          lz4 = options->compression == LK_COMPRESSION_LZ4;
+    bool          general =
+        lk_compression_is_general(options->compression) && bytes.size > 0 && bytes.size <= COMPRESSED_MAX;
+    bool lz4 = options->compression == LK_COMPRESSION_LZ4;
     node->adjustment = bytes.size + 1;
     node->indices = add_flat(out, 64, lk_buf_view(ends));
     if (general) {

@@ -1,9 +1,9 @@
 #ifndef LK_LANCE_V20_PRIV_H
 #define LK_LANCE_V20_PRIV_H
 /*
- * v20_priv.h - what the files that read pages of version 2.0 share: v20_decode.c walks the field, v20_leaf.c puts
- * values into columns, v20_text.c texts, v20_list.c lists, v20_ends.c where both end, v20_dictionary.c items of dictionaries, v20_bytes.c fetches parts of page
- * buffers.
+ * v20_priv.h - what the files that read pages of version 2.0 share: v20_decode.c walks the field; v20_leaf.c,
+ * v20_text.c, v20_list.c and v20_dictionary.c decode what they are named after; v20_ends.c finds where texts and lists
+ * end, v20_bytes.c fetches parts of page buffers.
  *
  * Invariant: a row, a word or a bit is read only after its place was seen to lie inside its buffer.
  * Threads: confined, like the decoder they work for.
@@ -29,12 +29,11 @@ uint64_t lk_v20_row_count(const lk_page_rows *rows); /* of all ranges */
 
 /* Where a page's rows lie in what their ends are about: bytes of text, items of lists. */
 typedef struct lk_v20_ends {
-    uint64_t  count;
-    uint64_t *ends; /* of each value, where the first one begins at 0; in scratch->words */
-    lk_row_range
-            *spans; /* one a range, by the page's own count; the caller frees them, also after an error */
-    uint64_t size;  /* of all spans */
-    uint8_t *valid; /* bits, in scratch->levels; NULL: all are */
+    uint64_t      count;
+    uint64_t     *ends;  /* of each value, where the first one begins at 0; in scratch->words */
+    lk_row_range *spans; /* one a range, as the page counts; the caller frees them whatever is returned */
+    uint64_t      size;  /* of all spans */
+    uint8_t      *valid; /* bits, in scratch->levels; NULL: all are */
 } lk_v20_ends;
 
 /* array: BINARY or LIST. */

@@ -6,7 +6,7 @@
 
 #include <string.h>
 
-enum { BLOB_ROW_BYTES = 16 };
+enum { BLOB_ROW_BYTES = 16, PACKED_ROW_BYTES_MAX = 8 * 1024 * 1024 - 1 };
 
 static const uint64_t null_number = UINT64_MAX;
 
@@ -30,19 +30,19 @@ static uint32_t member_bytes(const struct ArrowSchema *field)
     lk_type  type;
     uint64_t items = 1;
     while (lk_type_of(field, &type) && type.layout == LK_LAYOUT_FIXED_LIST && !type.dictionary &&
-           type.list_size > 0 && items < UINT16_MAX) {
+           type.list_size > 0 && items <= PACKED_ROW_BYTES_MAX) {
         items *= (uint64_t)type.list_size;
         field = field->children[0];
     }
     bool fixed = lk_type_of(field, &type) && type.layout == LK_LAYOUT_FIXED && !type.dictionary;
-    return fixed && items * type.width < UINT32_MAX / 64 ? (uint32_t)items * type.width : 0;
+    return fixed && items * type.width <= PACKED_ROW_BYTES_MAX ? (uint32_t)items * type.width : 0;
 }
 
 static lk_rc open_packed(lk_v20_wide *self, lk_err *err)
 {
     for (int64_t child = 0; child < self->field->n_children; child++) {
         uint32_t bytes = member_bytes(self->field->children[child]);
-        if (bytes == 0 || self->row_bytes + bytes > UINT16_MAX) {
+        if (bytes == 0 || self->row_bytes + bytes > PACKED_ROW_BYTES_MAX) {
             return refuse(self->field, "packed structs with members that are not of a fixed width",
                 LK_E_INVALID_SCHEMA, err);
         }
