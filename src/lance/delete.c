@@ -17,6 +17,7 @@ typedef struct delete_change {
     lk_dataset *dataset;
     lk_row_loss loss;
     lk_bytes    text;
+    bool        moved; /* rows changed meanwhile: choosing them anew may help */
 } delete_change;
 
 enum { UPDATED_FRAGMENTS = 1, DELETED_FRAGMENT_IDS = 2, PREDICATE = 3 }; /* of Delete */
@@ -61,6 +62,8 @@ static lk_rc delete_once(
         lk_context(
             err, "delete from version %" PRIu64 " of %.*s", base->version, LK_FMT(d->base.env->store->uri));
     }
+    d->moved = d->loss.moved;
+    lk_row_loss_deinit(&d->loss);
     lk_change_deinit(&d->base);
     return rc;
 }
@@ -86,9 +89,7 @@ lk_rc lk_dataset_delete_rows(lk_dataset *base, lk_committer *committer, lk_row_s
     delete_change    d = new_delete(base, committer, text, options);
     report = report == NULL ? &ignored : report;
     *report = (lk_delete_report){0};
-    lk_rc rc = delete_once(&d, rows, report, out, err);
-    lk_row_loss_deinit(&d.loss);
-    return rc;
+    return delete_once(&d, rows, report, out, err);
 }
 
 /* -- by choice ------------------------------------------------------------------------------------------- */
@@ -102,8 +103,7 @@ static lk_rc choose_and_delete(lk_dataset *base, lk_committer *committer, const 
     if (rc == LK_OK) {
         delete_change d = new_delete(base, committer, selector->text, options);
         rc = delete_once(&d, rows, report, out, err);
-        *again = rc == LK_E_CONFLICT && d.loss.moved && !err->maybe_applied;
-        lk_row_loss_deinit(&d.loss);
+        *again = rc == LK_E_CONFLICT && d.moved && !err->maybe_applied;
     }
     lk_row_set_free(rows);
     return rc;
