@@ -252,8 +252,8 @@ lk_rc lk_write_shape_convert(lk_write_shape *self, const lk_shape_rows *rows, lk
     if (self->kind == LK_SHAPE_DICTIONARY) {
         rc = number_rows(self, rows, err);
     } else if (self->kind == LK_SHAPE_PACKED) {
-        rc = lk_packed_rows(
-            self->field, rows, validity, lk_packed_row_bits(self->field, false) / 8, bytes, &self->offsets, err);
+        rc = lk_packed_rows(self->field, rows, validity, lk_packed_row_bits(self->field, false) / 8, bytes,
+            &self->offsets, err);
     } else {
         rc = lk_blob_rows(blobs, self->field, rows, validity, bytes, &self->offsets, err);
     }
