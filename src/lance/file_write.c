@@ -6,8 +6,8 @@
 #include "lance/pb_file.h"
 #include "lance/stats.h"
 #include "lance/v20_write.h"
+#include "lance/write_crew.h"
 #include "lance/write_lists.h"
-#include "lance/write_page.h"
 #include "lance/write_shape.h"
 
 #include <stdlib.h>
@@ -34,10 +34,11 @@ struct lk_file_writer {
     lk_store_writer       *object;
     const lk_lance_schema *schema;
     lk_budget             *budget;
-    uint32_t               minor; /* the file is 2.<minor> */
-    lk_v20_writer         *v20;   /* of a 2.0 file: has its columns, and their statistics */
-    lk_arena               arena; /* page metadata */
-    lk_page_out            page;  /* reused */
+    uint32_t               minor;      /* the file is 2.<minor> */
+    lk_v20_writer         *v20;        /* of a 2.0 file: has its columns, and their statistics */
+    lk_arena               arena;      /* page metadata */
+    lk_page_crew          *crew;       /* pages under way */
+    lk_page_out            shape_page; /* of a column that is not stored as it is */
     lk_stats_writer       *stats;
     lk_blob_writer         blobs;
     size_t                 page_bytes, charged;
@@ -216,6 +217,7 @@ lk_rc lk_file_writer_open(lk_store *store, lk_bytes key, const lk_lance_schema *
     self->schema = schema;
     self->budget = budget;
     self->minor = file_minor;
+    self->crew = lk_page_crew_new(NULL);
     self->blobs = (lk_blob_writer){
         .store = store, .key = lk_arena_copy(&self->arena, key), .put = put_buffer, .file = self};
     lk_rc rc = lk_file_writer_check_minor(file_minor, err);
@@ -239,6 +241,14 @@ lk_rc lk_file_writer_open(lk_store *store, lk_bytes key, const lk_lance_schema *
     return LK_OK;
 }
 
+void lk_file_writer_use_pool(lk_file_writer *self, lk_pool *pool)
+{
+    LK_ASSERT(self->rows == 0);
+    lk_page_crew_close(self->crew);
+    lk_page_out_deinit(&self->shape_page);
+    self->crew = lk_page_crew_new(pool);
+}
+
 static void close_writer(lk_file_writer *self)
 {
     for (size_t index = 0; index < self->column_count; index++) {
@@ -251,7 +261,8 @@ static void close_writer(lk_file_writer *self)
         lk_budget_give(self->budget, self->charged);
     }
     lk_stats_writer_free(self->stats);
-    lk_page_out_deinit(&self->page);
+    lk_page_crew_close(self->crew);
+    lk_page_out_deinit(&self->shape_page);
     lk_arena_close(&self->arena);
     free(self->columns);
     free(self);
@@ -308,33 +319,57 @@ static lk_page_meta *add_page(column *self)
     return &self->pages[self->page_count++];
 }
 
+static lk_rc put_page(lk_file_writer *self, column *of, const lk_page_out *page, uint64_t rows, lk_err *err)
+{
+    lk_buf          any = {0};
+    lk_rc           rc = LK_OK;
+    lk_page_buffer *buffers = lk_arena_take(&self->arena, sizeof *buffers * (page->buffer_count + 1));
+    for (size_t index = 0; rc == LK_OK && index < page->buffer_count; index++) {
+        buffers[index].size = page->buffers[index].size;
+        rc = put_aligned(self, lk_buf_view(&page->buffers[index]), &buffers[index].offset, err);
+    }
+    lk_pb_put_layout(&page->layout, &any);
+    *add_page(of) = (lk_page_meta){.rows = rows,
+        .first_row = of->rows,
+        .buffers = buffers,
+        .buffer_count = page->buffer_count,
+        .encoding = lk_arena_copy(&self->arena, lk_buf_view(&any))};
+    lk_buf_deinit(&any);
+    of->rows += rows;
+    return rc;
+}
+
+/* Writes pages under way: until another has room, or all. */
+static lk_rc write_pages(lk_file_writer *self, bool all, lk_err *err)
+{
+    lk_rc rc = LK_OK;
+    while (rc == LK_OK && (all || lk_page_crew_full(self->crew))) {
+        lk_page_job *job = lk_page_crew_finish(self->crew);
+        if (job == NULL) {
+            break;
+        }
+        rc = put_page(self, &self->columns[job->column], &job->page, lk_leaf_rows(&job->leaf), err);
+        lk_page_crew_release(self->crew, job);
+    }
+    return rc;
+}
+
+/* The rows that wait become a page, which is encoded while more are gathered. */
 static lk_rc flush(lk_file_writer *self, column *of, lk_err *err)
 {
-    lk_buf   any = {0};
-    lk_rc    rc = LK_OK;
     uint64_t rows = lk_leaf_rows(&of->leaf);
     if (rows == 0) {
         return LK_OK;
     }
-    if (of->shape.kind == LK_SHAPE_PLAIN) {
-        lk_page_encode(&of->leaf, self->minor, &self->page);
-    } else {
-        lk_write_shape_page(&of->shape, &of->leaf, self->minor, &self->page);
+    if (of->shape.kind != LK_SHAPE_PLAIN) { /* what the shape holds belongs to it: at once */
+        lk_write_shape_page(&of->shape, &of->leaf, self->minor, &self->shape_page);
+        lk_leaf_clear(&of->leaf);
+        return put_page(self, of, &self->shape_page, rows, err);
     }
-    lk_page_buffer *buffers = lk_arena_take(&self->arena, sizeof *buffers * (self->page.buffer_count + 1));
-    for (size_t index = 0; rc == LK_OK && index < self->page.buffer_count; index++) {
-        buffers[index].size = self->page.buffers[index].size;
-        rc = put_aligned(self, lk_buf_view(&self->page.buffers[index]), &buffers[index].offset, err);
+    lk_rc rc = write_pages(self, false, err);
+    if (rc == LK_OK) {
+        lk_page_crew_start(self->crew, &of->leaf, self->minor, (size_t)(of - self->columns));
     }
-    lk_pb_put_layout(&self->page.layout, &any);
-    *add_page(of) = (lk_page_meta){.rows = rows,
-        .first_row = of->rows,
-        .buffers = buffers,
-        .buffer_count = self->page.buffer_count,
-        .encoding = lk_arena_copy(&self->arena, lk_buf_view(&any))};
-    lk_buf_deinit(&any);
-    of->rows += rows;
-    lk_leaf_clear(&of->leaf);
     return rc;
 }
 
@@ -349,7 +384,7 @@ static lk_rc recharge(lk_file_writer *self, lk_err *err)
         held += lk_leaf_capacity(&self->columns[index].leaf);
         held += lk_write_shape_capacity(&self->columns[index].shape);
     }
-    held += lk_page_out_capacity(&self->page);
+    held += lk_page_crew_capacity(self->crew) + lk_page_out_capacity(&self->shape_page);
     lk_rc rc = held > self->charged ? lk_budget_take(self->budget, held - self->charged, err) : LK_OK;
     if (rc == LK_OK && held < self->charged) {
         lk_budget_give(self->budget, self->charged - held);
@@ -621,6 +656,9 @@ lk_rc lk_file_writer_finish(lk_file_writer *self, lk_arena *arena, lk_file_writt
     lk_rc rc = self->v20 != NULL ? lk_v20_writer_flush(self->v20, err) : LK_OK;
     for (size_t index = 0; rc == LK_OK && index < self->column_count; index++) {
         rc = flush(self, &self->columns[index], err);
+    }
+    if (rc == LK_OK) {
+        rc = write_pages(self, true, err);
     }
     if (rc == LK_OK) {
         rc = lk_blob_writer_finish(&self->blobs, err);

@@ -5,7 +5,7 @@
  *
  * Invariants:
  *   1. Nothing is visible under the key before finish; finish returns when the store made it durable.
- *   2. What is buffered is at most one unfinished page per leaf column, charged to the budget.
+ *   2. What is buffered is at most one unfinished page per leaf column and a few pages under way, charged to the budget.
  *   3. Global buffer 0 is the file descriptor, global buffer 1 the zone statistics (stats.h).
  *
  * Threads: a writer is confined to one thread.
@@ -14,6 +14,7 @@
 #include "base/budget.h"
 #include "base/bytes.h"
 #include "base/err.h"
+#include "base/thread.h"
 #include "io/store.h"
 #include "lance/schema.h"
 
@@ -37,6 +38,10 @@ typedef struct lk_file_written {
  * that is not written. budget may be NULL (unlimited). */
 LK_MUST_CHECK lk_rc lk_file_writer_open(lk_store *store, lk_bytes key, const lk_lance_schema *schema,
     uint32_t file_minor, lk_budget *budget, lk_file_writer **out, lk_err *err);
+
+/* Before the first row: pages are encoded on the pool's threads too (NULL: on the caller's alone). The caller may be one
+ * of them. */
+void lk_file_writer_use_pool(lk_file_writer *writer, lk_pool *pool);
 
 /* Adds the rows of batch (borrowed; a struct array whose children are the columns, any offset). After an
  * error the writer can only be abandoned. */

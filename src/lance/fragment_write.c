@@ -69,8 +69,12 @@ static lk_rc begin_file(lk_fragment_writer *w, lk_err *err)
     lk_bytes key = lk_arena_format(&w->change->arena, "data/%.*s", LK_FMT(name));
     w->file_name = name;
     lk_change_wrote(w->change, key);
-    return lk_file_writer_open(
+    lk_rc rc = lk_file_writer_open(
         w->change->env->store, key, w->schema, w->file_minor, w->change->env->budget, &w->writer, err);
+    if (rc == LK_OK) {
+        lk_file_writer_use_pool(w->writer, w->change->env->pool);
+    }
+    return rc;
 }
 
 static lk_rc finish_file(lk_fragment_writer *w, lk_err *err)

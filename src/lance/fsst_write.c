@@ -29,7 +29,7 @@ typedef struct symbol {
 
 typedef struct slot { /* empty: no word matches */
     uint64_t value, mask;
-    uint8_t  length, code;
+    uint16_t entry; /* as in shorts */
 } slot;
 
 typedef struct candidate {
@@ -95,7 +95,8 @@ static void add_symbol(lk_fsst_encoder *self, const symbol *is)
     uint8_t code = (uint8_t)self->count;
     self->symbols[self->count++] = *is;
     if (is->length >= 3) {
-        self->slots[slot_of(is->value)] = (slot){is->value, mask_of(is->length), is->length, code};
+        self->slots[slot_of(is->value)] =
+            (slot){is->value, mask_of(is->length), (uint16_t)(is->length << LENGTH_SHIFT | code)};
     } else if (is->length == 2) {
         self->shorts[is->value] = (uint16_t)(2 << LENGTH_SHIFT | code);
     } else {
@@ -106,48 +107,54 @@ static void add_symbol(lk_fsst_encoder *self, const symbol *is)
 }
 
 /* -- coding --------------------------------------------------------------------------------------------- */
-typedef struct step {
-    uint8_t length, code; /* of an escape: the byte */
-    bool    escape;
-} step;
-
-static inline step next_step(const lk_fsst_encoder *self, const uint8_t *in, size_t rest)
+/* What to do next: length, escape or not, code. At least two bytes are left. The branch is meant: a processor goes on
+ * with what it foretells, while without one every step waits for the last. */
+static inline uint32_t next_entry(const lk_fsst_encoder *self, const uint8_t *in, size_t rest)
 {
     uint64_t    word = lk_load_u64(in);
     const slot *found = &self->slots[slot_of(word)];
-    if ((word & found->mask) == found->value && found->length <= rest) {
-        return (step){found->length, found->code, false};
+    if ((word & found->mask) == found->value && found->entry >> LENGTH_SHIFT <= rest) {
+        return found->entry;
     }
-    uint16_t entry = self->shorts[word & 0xffff];
-    if (entry >> LENGTH_SHIFT == 2 &&
-        rest < 2) {                        /* the last byte of a value: not with the next one's first */
-        entry = self->shorts[word & 0xff]; /* a zero follows */
-        if (entry >> LENGTH_SHIFT == 2) {
-            return (step){1, (uint8_t)word, true};
-        }
-    }
-    return (step){(uint8_t)(entry >> LENGTH_SHIFT), (uint8_t)entry, (entry & ESCAPE_FLAG) != 0};
+    return self->shorts[word & 0xffff];
+}
+
+/* The last byte of a value, which must not go with what follows. */
+static inline uint32_t last_entry(const lk_fsst_encoder *self, const uint8_t *in)
+{
+    uint32_t entry = self->shorts[in[0]]; /* as if a zero followed */
+    return entry >> LENGTH_SHIFT == 1 ? entry : 1U << LENGTH_SHIFT | ESCAPE_FLAG | in[0];
+}
+
+/* Without a branch: an escape is a code more. */
+static inline uint8_t *put_entry(uint32_t entry, uint8_t *to)
+{
+    uint32_t escape = entry / ESCAPE_FLAG & 1;
+    to[0] = (uint8_t)(entry | (0 - escape)); /* 255 */
+    to[escape] = (uint8_t)entry;
+    return to + 1 + escape;
 }
 
 size_t lk_fsst_encode(const lk_fsst_encoder *encoder, const uint8_t *value, size_t size, uint8_t *out)
 {
     const uint8_t *end = value + size;
     uint8_t       *to = out;
-    while (value < end) {
-        step next = next_step(encoder, value, (size_t)(end - value));
-        to[0] = next.escape ? LK_FSST_ESCAPE : next.code;
-        to[next.escape] = next.code;
-        to += 1 + next.escape;
-        value += next.length;
+    while (end - value >= 2) {
+        uint32_t entry = next_entry(encoder, value, (size_t)(end - value));
+        to = put_entry(entry, to);
+        value += entry >> LENGTH_SHIFT;
+    }
+    if (value < end) {
+        to = put_entry(last_entry(encoder, value), to);
     }
     return (size_t)(to - out);
 }
 
 /* -- training ------------------------------------------------------------------------------------------- */
-/* As lk_fsst_encode, but 256 different escapes: training must tell the bytes apart. */
-static size_t training_code(const step *next)
+/* 256 different escapes: training must tell the bytes apart. */
+static size_t training_code(uint32_t entry)
 {
-    return next->escape ? next->code : 256U + next->code;
+    return (entry & ESCAPE_FLAG) != 0 ? entry & 0xff : 256U + (entry & 0xff);
 }
 
 static symbol symbol_of(const lk_fsst_encoder *self, size_t code)
@@ -172,20 +179,20 @@ static void count_piece(lk_fsst_encoder *self, const uint8_t *in, const uint8_t 
 {
     size_t before = CODES;
     while (in < end) {
-        step   next = next_step(self, in, (size_t)(end - in));
-        size_t code = training_code(&next);
+        uint32_t entry = end - in >= 2 ? next_entry(self, in, (size_t)(end - in)) : last_entry(self, in);
+        size_t   code = training_code(entry);
         self->singles[code]++;
         if (before < CODES) {
             count_pair(self, before, code);
         }
-        if (next.length > 1) { /* its first byte alone, so that symbols can shrink again */
+        if (entry >> LENGTH_SHIFT > 1) { /* its first byte alone, so that symbols can shrink again */
             self->singles[*in]++;
             if (before < CODES) {
                 count_pair(self, before, *in);
             }
         }
         before = code;
-        in += next.length;
+        in += entry >> LENGTH_SHIFT;
     }
 }
 

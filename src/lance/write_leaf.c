@@ -87,6 +87,25 @@ void lk_leaf_clear(lk_leaf *leaf)
     leaf->has_marks = false;
 }
 
+void lk_leaf_take(lk_leaf *leaf, lk_leaf *into)
+{
+    lk_leaf before = *into;
+    *into = *leaf;
+    leaf->values = before.values;
+    leaf->ends = before.ends;
+    leaf->marks = before.marks;
+    leaf->reps = before.reps;
+    leaf->defs = before.defs;
+    for (size_t level = 0; level < LK_LIST_LEVELS_MAX; level++) {
+        if (level < leaf->level_count) {
+            leaf->levels[level].bits = before.levels[level].bits;
+        } else {
+            lk_buf_deinit(&before.levels[level].bits);
+        }
+    }
+    lk_leaf_clear(leaf);
+}
+
 size_t lk_leaf_bytes(const lk_leaf *leaf)
 {
     return leaf->values.size + leaf->reps.size / 4 +

@@ -56,6 +56,9 @@ LK_MUST_CHECK lk_rc lk_leaf_init(
 void lk_leaf_deinit(lk_leaf *leaf); /* idempotent */
 void lk_leaf_clear(lk_leaf *leaf);  /* no rows, memory kept */
 
+/* Moves the rows of leaf to `into`, whose memory the leaf goes on with. */
+void lk_leaf_take(lk_leaf *leaf, lk_leaf *into);
+
 size_t lk_leaf_bytes(const lk_leaf *leaf);    /* waiting in the page */
 size_t lk_leaf_capacity(const lk_leaf *leaf); /* memory held */
 

@@ -5,6 +5,7 @@ enum {
     SAMPLE_BYTES = 16 * 1024,
     PIECE_BYTES = 512, /* of one value in a sample */
     PIECES_MAX = 4096,
+    SHORT_BYTES = 256,        /* of values that are coded several at a time */
     SYMBOLS_FROM = 32 * 1024, /* bytes of text: a table takes 2,312 */
     SYMBOLS_LONGEST = 5,      /* shorter texts gain nothing, as the reference found */
     BLOCKS_FROM = 32 * 1024   /* the longest value of a page whose values become blocks, and their bytes */
@@ -115,9 +116,8 @@ static void encode_all(const lk_values *values, lk_value_tools *tools)
             lk_buf_append_zeros(&tools->sample, 8);
             value = (const uint8_t *)tools->sample.data;
         }
-        out->size += size == 0
-                         ? 0
-                         : lk_fsst_encode(tools->fsst, value, (size_t)size, (uint8_t *)out->data + out->size);
+        uint8_t *to = (uint8_t *)out->data + out->size;
+        out->size += size == 0 ? 0 : lk_fsst_encode(tools->fsst, value, (size_t)size, to);
         lk_store_u64(tools->ends.data + index * 8, out->size);
         from = end;
     }
