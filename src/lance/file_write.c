@@ -34,11 +34,11 @@ struct lk_file_writer {
     lk_store_writer       *object;
     const lk_lance_schema *schema;
     lk_budget             *budget;
-    uint32_t               minor;      /* the file is 2.<minor> */
-    lk_v20_writer         *v20;        /* of a 2.0 file: has its columns, and their statistics */
-    lk_arena               arena;      /* page metadata */
-    lk_page_crew          *crew;       /* pages under way */
-    lk_page_out            shape_page; /* of a column that is not stored as it is */
+    uint32_t               minor;           /* the file is 2.<minor> */
+    lk_v20_writer         *v20;             /* of a 2.0 file: has its columns, and their statistics */
+    lk_arena               arena;           /* page metadata */
+    lk_page_crew          *crew, *own_crew; /* pages under way */
+    lk_page_out            shape_page;      /* of a column that is not stored as it is */
     lk_stats_writer       *stats;
     lk_blob_writer         blobs;
     size_t                 page_bytes, charged;
@@ -217,7 +217,7 @@ lk_rc lk_file_writer_open(lk_store *store, lk_bytes key, const lk_lance_schema *
     self->schema = schema;
     self->budget = budget;
     self->minor = file_minor;
-    self->crew = lk_page_crew_new(NULL);
+    self->crew = self->own_crew = lk_page_crew_new(NULL);
     self->blobs = (lk_blob_writer){
         .store = store, .key = lk_arena_copy(&self->arena, key), .put = put_buffer, .file = self};
     lk_rc rc = lk_file_writer_check_minor(file_minor, err);
@@ -241,12 +241,10 @@ lk_rc lk_file_writer_open(lk_store *store, lk_bytes key, const lk_lance_schema *
     return LK_OK;
 }
 
-void lk_file_writer_use_pool(lk_file_writer *self, lk_pool *pool)
+void lk_file_writer_use_crew(lk_file_writer *self, lk_page_crew *crew)
 {
-    LK_ASSERT(self->rows == 0);
-    lk_page_crew_close(self->crew);
-    lk_page_out_deinit(&self->shape_page);
-    self->crew = lk_page_crew_new(pool);
+    LK_ASSERT(self->rows == 0 && self->crew == self->own_crew);
+    self->crew = crew;
 }
 
 static void close_writer(lk_file_writer *self)
@@ -261,7 +259,8 @@ static void close_writer(lk_file_writer *self)
         lk_budget_give(self->budget, self->charged);
     }
     lk_stats_writer_free(self->stats);
-    lk_page_crew_close(self->crew);
+    lk_page_crew_clear(self->crew);
+    lk_page_crew_close(self->own_crew);
     lk_page_out_deinit(&self->shape_page);
     lk_arena_close(&self->arena);
     free(self->columns);

@@ -14,7 +14,6 @@
 #include "base/budget.h"
 #include "base/bytes.h"
 #include "base/err.h"
-#include "base/thread.h"
 #include "io/store.h"
 #include "lance/schema.h"
 
@@ -39,9 +38,10 @@ typedef struct lk_file_written {
 LK_MUST_CHECK lk_rc lk_file_writer_open(lk_store *store, lk_bytes key, const lk_lance_schema *schema,
     uint32_t file_minor, lk_budget *budget, lk_file_writer **out, lk_err *err);
 
-/* Before the first row: pages are encoded on the pool's threads too (NULL: on the caller's alone). The caller may be one
- * of them. */
-void lk_file_writer_use_pool(lk_file_writer *writer, lk_pool *pool);
+/* Before the first row: pages are encoded by this crew (write_crew.h; borrowed until the writer is closed, for one
+ * writer at a time). Without it: on the caller's thread. */
+struct lk_page_crew;
+void lk_file_writer_use_crew(lk_file_writer *writer, struct lk_page_crew *crew);
 
 /* Adds the rows of batch (borrowed; a struct array whose children are the columns, any offset). After an
  * error the writer can only be abandoned. */

@@ -7,6 +7,7 @@
 #include "arrow/schema.h"
 #include "lance/blob.h"
 #include "lance/file_write.h"
+#include "lance/write_crew.h"
 
 enum { ROWS_PER_FILE = 1 << 20 };
 
@@ -40,6 +41,7 @@ void lk_fragment_writer_init(
 void lk_fragment_writer_deinit(lk_fragment_writer *w)
 {
     lk_file_writer_abandon(w->writer);
+    lk_page_crew_close(w->crew);
     lk_buf_deinit(&w->fragments);
     *w = (lk_fragment_writer){0};
 }
@@ -72,7 +74,8 @@ static lk_rc begin_file(lk_fragment_writer *w, lk_err *err)
     lk_rc rc = lk_file_writer_open(
         w->change->env->store, key, w->schema, w->file_minor, w->change->env->budget, &w->writer, err);
     if (rc == LK_OK) {
-        lk_file_writer_use_pool(w->writer, w->change->env->pool);
+        w->crew = w->crew == NULL ? lk_page_crew_new(w->change->env->pool) : w->crew;
+        lk_file_writer_use_crew(w->writer, w->crew);
     }
     return rc;
 }

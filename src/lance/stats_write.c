@@ -7,6 +7,7 @@
 
 #include "arrow/bits.h"
 
+#include <math.h>
 #include <stdlib.h>
 
 /* Text bounds as numbers: the first 16 bytes, big endian, zero behind the end. */
@@ -273,6 +274,35 @@ static void extend_float(zone *open, double value)
     open->flags |= LK_STATS_HAS_MIN | LK_STATS_HAS_MAX;
 }
 
+/* Values without a null among them. NaN is below and above nothing. */
+#define FLOATS(name, type)                                                                          \
+    LK_VECTOR static bool name##_dense(const type *values, uint64_t count, type *least, type *most) \
+    {                                                                                               \
+        type     low = *least, high = *most;                                                        \
+        unsigned nan = 0;                                                                           \
+        for (uint64_t at = 0; at < count; at++) {                                                   \
+            low = values[at] < low ? values[at] : low;                                              \
+            high = values[at] > high ? values[at] : high;                                           \
+            nan |= values[at] != values[at];                                                        \
+        }                                                                                           \
+        *least = low;                                                                               \
+        *most = high;                                                                               \
+        return nan != 0;                                                                            \
+    }                                                                                               \
+    static void name##_add(zone *open, const type *values, uint64_t count)                          \
+    {                                                                                               \
+        type least = (type)INFINITY, most = (type)-INFINITY;                                        \
+        if (name##_dense(values, count, &least, &most)) {                                           \
+            open->flags |= LK_STATS_HAS_NAN;                                                        \
+        }                                                                                           \
+        if (least <= most) { /* else: nothing but NaN */                                            \
+            extend_float(open, (double)least);                                                      \
+            extend_float(open, (double)most);                                                       \
+        }                                                                                           \
+    }
+FLOATS(f32, float)
+FLOATS(f64, double)
+
 static void extend_decimal(zone *open, const uint8_t *bytes)
 {
     int128 value = 0;
@@ -330,11 +360,9 @@ static text text_at(const column *self, const void *values, const uint8_t *bytes
 }
 
 /* Types that are looked at value by value. */
-static void extend(column *self, const void *values, const uint8_t *bytes, uint64_t at)
+static void extend(column *self, const void *values, uint64_t at)
 {
-    if (self->kind == LK_STATS_TEXT) {
-        extend_text(&self->open, text_at(self, values, bytes, at));
-    } else if (self->kind == LK_STATS_F64) {
+    if (self->kind == LK_STATS_F64) {
         extend_float(&self->open, float_at(self->width, values, at));
     } else if (self->kind == LK_STATS_DECIMAL) {
         extend_decimal(&self->open, (const uint8_t *)values + at * 16);
@@ -343,12 +371,35 @@ static void extend(column *self, const void *values, const uint8_t *bytes, uint6
     }
 }
 
-static void add_one_by_one(column *self, const uint8_t *validity, const void *values, const uint8_t *bytes,
+/* Text that begins between the bounds changes neither; most does. */
+static bool inside(const column *self, const void *values, const uint8_t *bytes, uint64_t at)
+{
+    const uint32_t *offsets = values;
+    const zone     *open = &self->open;
+    if (self->type.layout != LK_LAYOUT_BYTES32 || offsets[at + 1] - offsets[at] < 8 ||
+        (open->flags & LK_STATS_HAS_MIN) == 0) {
+        return false;
+    }
+    uint64_t begins = __builtin_bswap64(lk_load_u64(bytes + offsets[at]));
+    return begins > open->min.bytes.high && begins < open->max.bytes.high;
+}
+
+static void add_texts(column *self, const uint8_t *validity, const void *values, const uint8_t *bytes,
     uint64_t start, uint64_t count)
 {
     for (uint64_t at = start; at < start + count; at++) {
+        if (lk_bit_or_one(validity, (int64_t)at) && !inside(self, values, bytes, at)) {
+            extend_text(&self->open, text_at(self, values, bytes, at));
+        }
+    }
+}
+
+static void add_one_by_one(
+    column *self, const uint8_t *validity, const void *values, uint64_t start, uint64_t count)
+{
+    for (uint64_t at = start; at < start + count; at++) {
         if (lk_bit_or_one(validity, (int64_t)at)) {
-            extend(self, values, bytes, at);
+            extend(self, values, at);
         }
     }
 }
@@ -369,8 +420,14 @@ static void add_rows(column *self, const uint8_t *validity, const void *values, 
         add_signed(&self->open, self->width, some, values, (int64_t)start, count);
     } else if (self->kind == LK_STATS_U64) {
         add_unsigned(&self->open, self->width, some, values, (int64_t)start, count);
+    } else if (self->kind == LK_STATS_F64 && some == NULL && self->width == 8) {
+        f64_add(&self->open, (const double *)values + start, count);
+    } else if (self->kind == LK_STATS_F64 && some == NULL && self->width == 4) {
+        f32_add(&self->open, (const float *)values + start, count);
+    } else if (self->kind == LK_STATS_TEXT) {
+        add_texts(self, some, values, bytes, start, count);
     } else {
-        add_one_by_one(self, some, values, bytes, start, count);
+        add_one_by_one(self, some, values, start, count);
     }
 }
 

@@ -153,15 +153,23 @@ size_t lk_page_crew_capacity(const lk_page_crew *crew)
     return capacity;
 }
 
-void lk_page_crew_close(lk_page_crew *crew)
+void lk_page_crew_clear(lk_page_crew *crew)
 {
-    for (size_t job = 0; crew != NULL && job < crew->job_count; job++) {
-        int queued = QUEUED;
-        if (!atomic_compare_exchange_strong(&crew->jobs[job].state, &queued, IDLE)) {
-            wait_for(crew, &crew->jobs[job]);
+    for (size_t at = 0; at < crew->job_count; at++) {
+        lk_page_job *job = &crew->jobs[at];
+        int          queued = QUEUED;
+        if (!atomic_compare_exchange_strong(&job->state, &queued, IDLE)) {
+            wait_for(crew, job);
+            atomic_store(&job->state, IDLE);
         }
     }
+    crew->used = 0;
+}
+
+void lk_page_crew_close(lk_page_crew *crew)
+{
     if (crew != NULL) {
+        lk_page_crew_clear(crew);
         unref(crew);
     }
 }

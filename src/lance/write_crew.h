@@ -24,7 +24,8 @@ typedef struct lk_page_job {
 } lk_page_job;
 
 lk_page_crew *lk_page_crew_new(lk_pool *pool);        /* NULL: all is done on the caller's thread */
-void          lk_page_crew_close(lk_page_crew *crew); /* accepts NULL; what is not finished is dropped */
+void          lk_page_crew_clear(lk_page_crew *crew); /* drops what is under way */
+void          lk_page_crew_close(lk_page_crew *crew); /* the same; accepts NULL */
 
 bool lk_page_crew_full(const lk_page_crew *crew);
 
