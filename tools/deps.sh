@@ -197,11 +197,12 @@ link() { # link TARGET NAME: third_party/NAME
 
 # --- main ----------------------------------------------------------------------------------------
 
-tests=false
+tests=false bench=false
 case "${1:-}" in
     "") ;;
     --tests) tests=true ;;
-    *) die "usage: tools/deps.sh [--tests]" ;;
+    --bench) tests=true bench=true ;;
+    *) die "usage: tools/deps.sh [--tests | --bench]" ;;
 esac
 
 mkdir -p "$cache" "$root/third_party"
@@ -229,4 +230,7 @@ if $tests; then
     for name in main pylance7 pylance1; do
         get_venv $name
     done
+fi
+if $bench; then
+    get_venv bench
 fi
