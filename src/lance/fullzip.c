@@ -9,6 +9,8 @@
 #include "lance/file_priv.h"
 #include "lance/stream.h"
 
+#include <stdlib.h>
+
 static lk_rc damaged(const lk_file_reader *file, const char *what, lk_err *err)
 {
     return lk_fail(err, LK_E_CORRUPT_FILE, "%.*s: full-zip page: %s", LK_FMT(file->key), what);
@@ -81,6 +83,43 @@ static uint64_t little(const uint8_t *at, size_t width)
     uint64_t word = 0;
     memcpy(&word, at, width);
     return word;
+}
+
+/* -- reading ------------------------------------------------------------------------------------------- */
+enum { GROUP_RANGES = 128, GROUP_BYTES = 1024 * 1024 };
+
+/* A stretch of one of the page's buffers, and where it lies once it is read. */
+typedef struct piece {
+    uint64_t start;
+    size_t   size, at;
+} piece;
+
+/* Reads pieces (at most GROUP_RANGES) in one call, one behind the other into `to`. */
+static lk_rc read_pieces(const lk_page_rows *rows, const lk_page_buffer *buffer, piece *pieces, size_t count,
+    lk_buffer *to, lk_err *err)
+{
+    lk_store_range ranges[GROUP_RANGES];
+    size_t         bytes = 0;
+    for (size_t index = 0; index < count; index++) {
+        pieces[index].at = bytes;
+        bytes += pieces[index].size;
+    }
+    lk_rc rc = lk_buffer_grow(rows->scratch->pool, to, 0, bytes, err);
+    for (size_t index = 0; rc == LK_OK && index < count; index++) {
+        ranges[index] = (lk_store_range){
+            buffer->offset + pieces[index].start, pieces[index].size, to->data + pieces[index].at};
+    }
+    return rc == LK_OK ? lk_file_bytes(rows->file, ranges, count, err) : rc;
+}
+
+/* How many pieces from the first on are read together: by bytes, at least one. */
+static size_t group_of(const piece *pieces, size_t count)
+{
+    size_t some = 0, bytes = 0;
+    while (some < count && some < GROUP_RANGES && (some == 0 || bytes + pieces[some].size <= GROUP_BYTES)) {
+        bytes += pieces[some++].size;
+    }
+    return some;
 }
 
 /* -- fixed values ------------------------------------------------------------------------------------ */
@@ -171,22 +210,23 @@ static lk_rc fixed_rows(const lk_page_rows *rows, lk_err *err)
     if (layout->num_items > buffer->size / stride) {
         return damaged(rows->file, "rows end early", err);
     }
-    lk_rc rc = check_fixed(rows, err);
-    for (size_t index = 0; rc == LK_OK && index < rows->range_count; index++) {
+    lk_rc  rc = check_fixed(rows, err);
+    piece *pieces = malloc((rows->range_count + 1) * sizeof *pieces);
+    LK_ASSERT(pieces != NULL);
+    for (size_t index = 0; index < rows->range_count; index++) {
         const lk_row_range *range = &rows->ranges[index];
-        size_t              size = (size_t)range->count * stride;
-        rc = lk_buffer_grow(rows->scratch->pool, &rows->scratch->bytes, 0, size, err);
-        if (rc != LK_OK) {
-            return rc;
-        }
-        lk_store_range read = {buffer->offset + range->start * stride, size, rows->scratch->bytes.data};
-        rc = lk_file_bytes(rows->file, &read, 1, err);
-        if (rc != LK_OK) {
-            return rc;
-        }
-        rc = plain(rows, stride) ? append_plain(rows, rows->scratch->bytes.data, range->count, stride, err)
-                                 : append_rows(rows, rows->scratch->bytes.data, range->count, stride, err);
+        pieces[index] = (piece){range->start * stride, (size_t)range->count * stride, 0};
     }
+    for (size_t first = 0, some = 0; rc == LK_OK && first < rows->range_count; first += some) {
+        some = group_of(pieces + first, rows->range_count - first);
+        rc = read_pieces(rows, buffer, pieces + first, some, &rows->scratch->bytes, err);
+        for (size_t index = first; rc == LK_OK && index < first + some; index++) {
+            const uint8_t *bytes = rows->scratch->bytes.data + pieces[index].at;
+            rc = (plain(rows, stride) ? append_plain : append_rows)(
+                rows, bytes, rows->ranges[index].count, stride, err);
+        }
+    }
+    free(pieces);
     return rc;
 }
 
@@ -278,20 +318,28 @@ static lk_rc append_entry(const lk_page_rows *rows, lk_bytes entry, lk_err *err)
     return complete_row(rows, level, err);
 }
 
-/* The entries of one range: positions in scratch->levels, bytes in scratch->bytes. */
-static lk_rc append_entries(
-    const lk_page_rows *rows, uint64_t count, size_t width, uint64_t first, uint64_t last, lk_err *err)
+/* The rows of one range as they were read: their positions in the page's first buffer, and its bytes from the first
+ * of them on. */
+typedef struct stretch {
+    const uint8_t *positions;
+    uint64_t       rows;
+    size_t         width; /* of a position */
+    uint64_t       first, last;
+    const char    *bytes;
+} stretch;
+
+typedef lk_rc (*append_stretch)(const lk_page_rows *rows, const stretch *some, lk_err *err);
+
+static lk_rc append_entries(const lk_page_rows *rows, const stretch *some, lk_err *err)
 {
-    const uint8_t *positions = rows->scratch->levels.data;
-    uint64_t       before = first;
-    for (uint64_t row = 0; row < count; row++) {
-        uint64_t next = little(positions + (row + 1) * width, width);
-        if (next < before || next > last) {
+    uint64_t before = some->first;
+    for (uint64_t row = 0; row < some->rows; row++) {
+        uint64_t next = little(some->positions + (row + 1) * some->width, some->width);
+        if (next < before || next > some->last) {
             return damaged(rows->file, "row positions do not ascend", err);
         }
-        lk_bytes entry = {
-            (const char *)rows->scratch->bytes.data + (before - first), (size_t)(next - before)};
-        lk_rc rc = append_entry(rows, entry, err);
+        lk_bytes entry = {some->bytes + (before - some->first), (size_t)(next - before)};
+        lk_rc    rc = append_entry(rows, entry, err);
         if (rc != LK_OK) {
             return rc;
         }
@@ -300,30 +348,57 @@ static lk_rc append_entries(
     return LK_OK;
 }
 
-static lk_rc variable_range(const lk_page_rows *rows, const lk_row_range *range, size_t width, lk_err *err)
+/* Values of ranges whose positions are read; places: where those lie, then where the values do. */
+static lk_rc append_group(const lk_page_rows *rows, const lk_row_range *ranges, piece *places, size_t count,
+    size_t width, append_stretch append, lk_err *err)
 {
-    const lk_page_buffer *buffers = rows->page->meta->buffers;
-    lk_scratch           *scratch = rows->scratch;
-    size_t                size = (size_t)(range->count + 1) * width;
-    lk_rc                 rc = lk_buffer_grow(scratch->pool, &scratch->levels, 0, size, err);
-    if (rc == LK_OK) {
-        lk_store_range read = {buffers[1].offset + range->start * width, size, scratch->levels.data};
-        rc = lk_file_bytes(rows->file, &read, 1, err);
+    const lk_page_buffer *buffer = &rows->page->meta->buffers[0];
+    const uint8_t        *positions = rows->scratch->levels.data;
+    piece                 values[GROUP_RANGES];
+    for (size_t index = 0; index < count; index++) {
+        const uint8_t *at = positions + places[index].at;
+        uint64_t       first = little(at, width), last = little(at + ranges[index].count * width, width);
+        if (first > last || last > buffer->size) {
+            return damaged(rows->file, "row positions lie outside of it", err);
+        }
+        values[index] = (piece){first, (size_t)(last - first), 0};
     }
-    if (rc != LK_OK) {
-        return rc;
+    lk_rc rc = LK_OK;
+    for (size_t done = 0, some = 0; rc == LK_OK && done < count; done += some) {
+        some = group_of(values + done, count - done);
+        rc = read_pieces(rows, buffer, values + done, some, &rows->scratch->bytes, err);
+        for (size_t index = done; rc == LK_OK && index < done + some; index++) {
+            const stretch one = {.positions = positions + places[index].at,
+                .rows = ranges[index].count,
+                .width = width,
+                .first = values[index].start,
+                .last = values[index].start + values[index].size,
+                .bytes = (const char *)rows->scratch->bytes.data + values[index].at};
+            rc = append(rows, &one, err);
+        }
     }
-    uint64_t first = little(scratch->levels.data, width),
-             last = little(scratch->levels.data + range->count * width, width);
-    if (first > last || last > buffers[0].size) {
-        return damaged(rows->file, "row positions lie outside of it", err);
+    return rc;
+}
+
+/* Positions of many ranges are read together, then their values. */
+static lk_rc each_stretch(const lk_page_rows *rows, size_t width, append_stretch append, lk_err *err)
+{
+    piece places[GROUP_RANGES];
+    lk_rc rc = LK_OK;
+    for (size_t first = 0, some = 0; rc == LK_OK && first < rows->range_count; first += some) {
+        size_t left = rows->range_count - first;
+        left = left < GROUP_RANGES ? left : GROUP_RANGES;
+        for (size_t index = 0; index < left; index++) {
+            const lk_row_range *range = &rows->ranges[first + index];
+            places[index] = (piece){range->start * width, (size_t)(range->count + 1) * width, 0};
+        }
+        some = group_of(places, left);
+        rc = read_pieces(rows, &rows->page->meta->buffers[1], places, some, &rows->scratch->levels, err);
+        if (rc == LK_OK) {
+            rc = append_group(rows, rows->ranges + first, places, some, width, append, err);
+        }
     }
-    rc = lk_buffer_grow(scratch->pool, &scratch->bytes, 0, (size_t)(last - first), err);
-    if (rc == LK_OK) {
-        lk_store_range read = {buffers[0].offset + first, (size_t)(last - first), scratch->bytes.data};
-        rc = lk_file_bytes(rows->file, &read, 1, err);
-    }
-    return rc == LK_OK ? append_entries(rows, range->count, width, first, last, err) : rc;
+    return rc;
 }
 
 static lk_rc variable_rows(const lk_page_rows *rows, lk_err *err)
@@ -336,11 +411,7 @@ static lk_rc variable_rows(const lk_page_rows *rows, lk_err *err)
     if (width != 1 && width != 2 && width != 4 && width != 8) {
         return damaged(rows->file, "row positions of an odd width", err);
     }
-    lk_rc rc = LK_OK;
-    for (size_t index = 0; rc == LK_OK && index < rows->range_count; index++) {
-        rc = variable_range(rows, &rows->ranges[index], (size_t)width, err);
-    }
-    return rc;
+    return each_stretch(rows, (size_t)width, append_entries, err);
 }
 
 lk_rc lk_fullzip_rows(const lk_page_rows *rows, lk_err *err)
@@ -432,26 +503,10 @@ static lk_rc take_entry(entries *self, lk_err *err)
     return rc == LK_OK && self->count == LEVELS_AT_ONCE ? flush_levels(self, err) : rc;
 }
 
-static lk_rc entry_range(const lk_page_rows *rows, const lk_row_range *range, size_t width, lk_err *err)
+static lk_rc append_levelled(const lk_page_rows *rows, const stretch *some, lk_err *err)
 {
-    const lk_page_buffer *buffers = rows->page->meta->buffers;
-    lk_buffer            *bytes = &rows->scratch->bytes;
-    uint8_t               ends[16] = {0};
-    lk_store_range        positions[] = {{buffers[1].offset + range->start * width, width, ends},
-               {buffers[1].offset + (range->start + range->count) * width, width, ends + 8}};
-    lk_rc                 rc = lk_file_bytes(rows->file, positions, 2, err);
-    uint64_t              first = little(ends, width), last = little(ends + 8, width);
-    if (rc == LK_OK && (first > last || last > buffers[0].size)) {
-        rc = damaged(rows->file, "row positions lie outside of it", err);
-    }
-    if (rc == LK_OK) {
-        rc = lk_buffer_grow(rows->scratch->pool, bytes, 0, (size_t)(last - first), err);
-    }
-    if (rc == LK_OK) {
-        lk_store_range read = {buffers[0].offset + first, (size_t)(last - first), bytes->data};
-        rc = lk_file_bytes(rows->file, &read, 1, err);
-    }
-    entries self = {.rows = rows, .left = {(const char *)bytes->data, (size_t)(last - first)}};
+    entries self = {.rows = rows, .left = {some->bytes, (size_t)(some->last - some->first)}};
+    lk_rc   rc = LK_OK;
     while (rc == LK_OK && self.left.size > 0) {
         rc = take_entry(&self, err);
     }
@@ -470,8 +525,5 @@ lk_rc lk_fullzip_entries(const lk_page_rows *rows, lk_err *err)
         return damaged(rows->file, "variable values in a column of fixed ones", err);
     }
     lk_rc rc = fixed ? check_fixed(rows, err) : LK_OK;
-    for (size_t index = 0; rc == LK_OK && index < rows->range_count; index++) {
-        rc = entry_range(rows, &rows->ranges[index], (size_t)width, err);
-    }
-    return rc;
+    return rc == LK_OK ? each_stretch(rows, (size_t)width, append_levelled, err) : rc;
 }
