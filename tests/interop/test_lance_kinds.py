@@ -278,3 +278,17 @@ def test_vectors_of_bfloat16_keep_their_type(version, tmp_path):
         read = scan(uri, tmp_path)
         assert read.schema.field("v").type.value_field.metadata[b"ARROW:extension:name"] == b"lance.bfloat16"
         assert read.to_pylist() == rows.to_pylist() * 2
+
+
+def test_a_clones_blobs_are_read_at_its_source_and_copied_by_a_rewrite(tmp_path):
+    source, clone, out = tmp_path / "t.lance", tmp_path / "c.lance", tmp_path / "scan.arrow"
+    made = lance.write_dataset(for_2_2(ids_and_blobs(0, 12)), str(source), data_storage_version="2.2")
+    kept = made.to_table(blob_handling="all_binary").to_pylist()
+    made.shallow_clone(str(clone), made.version)
+    lake("scan", clone, "--blobs", "bytes", "-o", out)
+    assert read_ipc(out).to_pylist() == kept
+    lake("delete", clone, "--where", "id < 4")
+    lake("compact", clone)
+    assert side_files(clone)
+    del kept[:4]
+    assert lance.dataset(str(clone)).to_table(blob_handling="all_binary").to_pylist() == kept
