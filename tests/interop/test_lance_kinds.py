@@ -282,7 +282,7 @@ def test_vectors_of_bfloat16_keep_their_type(version, tmp_path):
 
 def test_a_clones_blobs_are_read_at_its_source_and_copied_by_a_rewrite(tmp_path):
     source, clone, out = tmp_path / "t.lance", tmp_path / "c.lance", tmp_path / "scan.arrow"
-    made = lance.write_dataset(for_2_2(ids_and_blobs(0, 12)), str(source), data_storage_version="2.2")
+    made = lance.write_dataset(ids_and_blobs(0, 12), str(source), data_storage_version="2.2")
     kept = made.to_table(blob_handling="all_binary").to_pylist()
     made.shallow_clone(str(clone), made.version)
     lake("scan", clone, "--blobs", "bytes", "-o", out)
