@@ -131,6 +131,15 @@ class History:
             lance.dataset(str(self.uri), version=version).restore()
         self.rows, self.types = map(dict, self.versions[version])
 
+    def overwrite(self, mine):
+        self.types = {name: kind for name, kind in self.types.items() if name in COLUMNS}
+        self.rows = self.new_rows(self.random.randrange(1, 80))
+        if mine:
+            lake("write", self.uri, write_ipc(self.scratch / "all.arrow", self.table(self.rows)), "--mode", "overwrite",
+                 "--max-rows-per-file", 30)
+        else:
+            lance.write_dataset(self.table(self.rows), str(self.uri), mode="overwrite", max_rows_per_file=30)
+
     def index(self, mine):
         self.dataset().create_scalar_index("id", "BTREE", replace=True)
 
@@ -140,7 +149,7 @@ class History:
             kept = {version["version"] for version in self.dataset().versions()}
             self.versions = {version: what for version, what in self.versions.items() if version in kept}
 
-    OPERATIONS = {append: 6, delete: 4, update: 4, merge: 3, compact: 2, cast: 1, add: 1, drop: 1, restore: 1, index: 1,
+    OPERATIONS = {append: 6, delete: 4, update: 4, merge: 3, compact: 2, cast: 1, add: 1, drop: 1, restore: 1, overwrite: 1, index: 1,
                   cleanup: 1}
 
     def step(self):
