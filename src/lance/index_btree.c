@@ -269,23 +269,17 @@ static lk_rc get_page(const lookup *from, size_t number, bool keep, const lk_ind
 }
 
 /* -- searching ------------------------------------------------------------------------------------------- */
-typedef struct one_column {
-    size_t                 column;
-    const lk_column_stats *stats;
-} one_column;
-
 static const lk_column_stats *stats_of(size_t column, void *context)
 {
-    const one_column *self = context;
-    return column == self->column ? self->stats : NULL;
+    (void)column; /* there is only one */
+    return *(const lk_column_stats **)context;
 }
 
 static size_t find_pages(const lookup *from, const lk_index_search *search, size_t *out)
 {
-    size_t     count = 0;
-    one_column known = {search->column, NULL};
+    size_t count = 0;
     for (size_t i = 0; i < from->page_count; i++) {
-        known.stats = &from->pages[i];
+        const lk_column_stats *known = &from->pages[i];
         if (lk_predicate_may_match(search->predicate, stats_of, &known)) {
             out[count++] = i;
         }

@@ -1,5 +1,5 @@
 /*
- * index_lookup.c - a predicate's tree and the indices of the columns that it is over: each part that one column
+ * index_lookup.c - a predicate's tree and the indices of the fields that it is over: each part that one field
  * decides is one question, AND narrows down, OR needs an answer from all. What an index does not decide is left to the
  * scan, which tests every row that was found.
  */
@@ -32,7 +32,7 @@ typedef struct lookup {
 
 static lk_rc ask(lookup *self, const lk_predicate *predicate, lk_index_answer **out, lk_err *err);
 
-/* -- one column ------------------------------------------------------------------------------------------ */
+/* -- one field ------------------------------------------------------------------------------------------- */
 static lk_rc ask_segment(lk_index_search *search, const lk_index *index, lk_err *err)
 {
     switch (index->kind) {
@@ -59,25 +59,24 @@ static void cover(lk_index_answer *answer, const lk_index *index)
 
 /* Asks the segments of one kind over a field; *out stays NULL when there is none, or it gave up. An index in a newer
  * file version or encoding than we read says nothing. */
-static lk_rc ask_kind(lookup *self, const lk_predicate *predicate, size_t column, lk_index_kind kind,
+static lk_rc ask_kind(lookup *self, const lk_predicate *predicate, size_t field, lk_index_kind kind,
     lk_index_answer **out, lk_err *err)
 {
-    const lk_lance_schema *schema = self->dataset->manifest->schema;
-    int32_t                field = schema->fields[schema->top[column]].id;
-    size_t                 asked = 0;
-    lk_rc                  rc = LK_OK;
-    lk_index_search        search = {.dataset = self->dataset,
-               .numbers = self->numbers,
-               .pool = self->pool,
-               .cancel = self->cancel,
-               .arena = &self->arena,
-               .rows_max = self->rows_max,
-               .column = column,
-               .predicate = predicate,
-               .answer = lk_index_answer_new(self->dataset->manifest->fragment_count)};
+    const lk_lance_field *of = &self->dataset->manifest->schema->fields[field];
+    size_t                asked = 0;
+    lk_rc                 rc = LK_OK;
+    lk_index_search       search = {.dataset = self->dataset,
+              .numbers = self->numbers,
+              .pool = self->pool,
+              .cancel = self->cancel,
+              .arena = &self->arena,
+              .rows_max = self->rows_max,
+              .field = of->arrow,
+              .predicate = predicate,
+              .answer = lk_index_answer_new(self->dataset->manifest->fragment_count)};
     for (size_t i = 0; rc == LK_OK && i < self->count && !search.gave_up; i++) {
         const lk_index *index = &self->indices[i];
-        if (index->kind == kind && index->fields[0] == field && index->covered_count > 0) {
+        if (index->kind == kind && index->fields[0] == of->id && index->covered_count > 0) {
             rc = ask_segment(&search, index, err);
             cover(search.answer, index);
             asked++;
@@ -96,38 +95,83 @@ static lk_rc ask_kind(lookup *self, const lk_predicate *predicate, size_t column
     return rc;
 }
 
-static lk_rc ask_column(
-    lookup *self, const lk_predicate *predicate, size_t column, lk_index_answer **out, lk_err *err)
+/* The same tree over column 0. */
+static const lk_predicate *alone(lookup *self, const lk_predicate *predicate)
+{
+    lk_predicate        *out = lk_arena_take(&self->arena, sizeof *out);
+    const lk_predicate **children =
+        lk_arena_take(&self->arena, (predicate->child_count + 1) * sizeof *children);
+    *out = *predicate;
+    out->column = out->path_count = 0;
+    out->path = NULL;
+    out->children = children;
+    for (size_t i = 0; i < predicate->child_count; i++) {
+        children[i] = alone(self, predicate->children[i]);
+    }
+    return out;
+}
+
+static lk_rc ask_field(
+    lookup *self, const lk_predicate *predicate, size_t field, lk_index_answer **out, lk_err *err)
 {
     static const lk_index_kind best_first[] = {LK_INDEX_BTREE, LK_INDEX_BITMAP, LK_INDEX_ZONEMAP};
+    const lk_predicate        *over_it = alone(self, predicate);
     lk_rc                      rc = LK_OK;
     for (size_t i = 0; rc == LK_OK && *out == NULL && i < sizeof best_first / sizeof best_first[0]; i++) {
-        rc = ask_kind(self, predicate, column, best_first[i], out, err);
+        rc = ask_kind(self, over_it, field, best_first[i], out, err);
     }
     return rc;
 }
 
 /* -- the tree -------------------------------------------------------------------------------------------- */
 
-/* The one column that a tree is over; false: more than one. */
-static bool is_over_one(lookup *self, const lk_predicate *predicate, size_t *column)
+/* The field of a leaf, in schema->fields; SIZE_MAX: its path leads nowhere. */
+static size_t field_of(const lk_lance_schema *schema, const lk_predicate *leaf)
 {
-    size_t *columns = NULL;
-    size_t  count = lk_predicate_columns(predicate, &self->arena, &columns);
-    *column = count == 1 ? columns[0] : SIZE_MAX;
-    return count == 1;
+    size_t field = schema->top[leaf->column];
+    for (size_t depth = 0; depth < leaf->path_count; depth++) {
+        const struct ArrowSchema *arrow = schema->fields[field].arrow;
+        if (strcmp(arrow->format, "+s") != 0 || leaf->path[depth] >= (size_t)arrow->n_children ||
+            schema->fields[field].leaf) {
+            return SIZE_MAX;
+        }
+        field++;
+        for (size_t child = 0; child < leaf->path[depth]; child++) {
+            field = schema->fields[field].end;
+        }
+    }
+    return field;
 }
 
-/* Joins the children that are over one column, so that a range is one question. */
+/* Whether a tree is over one field; *field is SIZE_MAX at first. */
+static bool is_over_one(const lookup *self, const lk_predicate *predicate, size_t *field)
+{
+    bool inner = predicate->kind == LK_PREDICATE_AND || predicate->kind == LK_PREDICATE_OR ||
+                 predicate->kind == LK_PREDICATE_NOT;
+    if (!inner) {
+        size_t its = field_of(self->dataset->manifest->schema, predicate);
+        bool   same = its != SIZE_MAX && (*field == SIZE_MAX || *field == its);
+        *field = its;
+        return same;
+    }
+    bool one = predicate->child_count > 0;
+    for (size_t i = 0; one && i < predicate->child_count; i++) {
+        one = is_over_one(self, predicate->children[i], field);
+    }
+    return one;
+}
+
+/* Joins the children that are over the same field, so that a range is one question. */
 static const lk_predicate *join(lookup *self, const lk_predicate *predicate, size_t first, bool *taken)
 {
-    size_t               column = 0, other = 0, count = 0;
+    size_t               field = SIZE_MAX, count = 0;
     const lk_predicate **same = lk_arena_take(&self->arena, predicate->child_count * sizeof *same);
-    if (!is_over_one(self, predicate->children[first], &column)) {
+    if (!is_over_one(self, predicate->children[first], &field)) {
         return predicate->children[first];
     }
     for (size_t i = first; i < predicate->child_count; i++) {
-        if (!taken[i] && is_over_one(self, predicate->children[i], &other) && other == column) {
+        size_t other = SIZE_MAX;
+        if (!taken[i] && is_over_one(self, predicate->children[i], &other) && other == field) {
             same[count++] = predicate->children[i];
             taken[i] = true;
         }
@@ -166,9 +210,9 @@ static lk_rc ask_children(lookup *self, const lk_predicate *predicate, lk_index_
 /* *out stays NULL when the indices do not help. */
 static lk_rc ask(lookup *self, const lk_predicate *predicate, lk_index_answer **out, lk_err *err)
 {
-    size_t column = 0;
-    if (is_over_one(self, predicate, &column)) {
-        return ask_column(self, predicate, column, out, err);
+    size_t field = SIZE_MAX;
+    if (is_over_one(self, predicate, &field)) {
+        return ask_field(self, predicate, field, out, err);
     }
     if (predicate->kind == LK_PREDICATE_AND || predicate->kind == LK_PREDICATE_OR) {
         return ask_children(self, predicate, out, err);

@@ -205,14 +205,16 @@ lk_rc lk_index_give_run(
 
 lk_rc lk_index_test(const lk_index_search *search, struct ArrowArray *values, uint8_t *selection, lk_err *err)
 {
-    struct ArrowArray batch = {.length = values->length, .n_children = 1, .children = &values};
-    return lk_predicate_evaluate(
-        search->predicate, lk_dataset_schema(search->dataset), &batch, &search->column, 1, selection, err);
+    const size_t        column = 0;
+    struct ArrowSchema *field = (struct ArrowSchema *)(uintptr_t)search->field; /* it is only read */
+    struct ArrowSchema  schema = {.format = "+s", .n_children = 1, .children = &field};
+    struct ArrowArray   batch = {.length = values->length, .n_children = 1, .children = &values};
+    return lk_predicate_evaluate(search->predicate, &schema, &batch, &column, 1, selection, err);
 }
 
 bool lk_index_same_type(const lk_index_search *search, const struct ArrowSchema *stored)
 {
-    const struct ArrowSchema *field = lk_dataset_schema(search->dataset)->children[search->column];
+    const struct ArrowSchema *field = search->field;
     return strcmp(field->format, stored->format) == 0 && field->dictionary == NULL &&
            stored->dictionary == NULL && lk_predicate_supports(field);
 }

@@ -33,9 +33,9 @@ typedef struct lk_index_search {
     lk_buffer_pool           *pool;
     lk_cancel                *cancel;
     lk_arena                 *arena;
-    uint64_t                  rows_max;  /* more candidates are too many */
-    size_t                    column;    /* of the predicate's schema */
-    const lk_predicate       *predicate; /* over that column alone */
+    uint64_t                  rows_max; /* more candidates are too many */
+    const struct ArrowSchema *field;
+    const lk_predicate       *predicate; /* over that field alone, as if it were column 0 */
     lk_index_answer          *answer;
     uint64_t                  found; /* rows given so far */
     bool                      gave_up;

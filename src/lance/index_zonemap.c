@@ -114,7 +114,7 @@ static uint32_t u32_at(const struct ArrowArray *array, size_t row)
 
 typedef struct question {
     const zones    *zones;
-    size_t          column, zone;
+    size_t          zone;
     uint64_t        rows; /* of the zone, deleted ones included */
     lk_column_stats known;
 } question;
@@ -131,9 +131,7 @@ static const lk_column_stats *stats_of(size_t column, void *context)
     question        *q = context;
     const zones     *from = q->zones;
     lk_column_stats *known = &q->known;
-    if (column != q->column) {
-        return NULL;
-    }
+    (void)column; /* there is only one */
     *known = (lk_column_stats){.row_count = q->rows, .has_nan = u32_at(&from->nans, q->zone) > 0};
     known->has_min = lk_value_read(&from->field, &from->min, (int64_t)q->zone, &known->min);
     known->has_max = lk_value_read(&from->field, &from->max, (int64_t)q->zone, &known->max);
@@ -184,7 +182,7 @@ lk_rc lk_index_zonemap_search(lk_index_search *search, const lk_index *index, lk
     if (rc != LK_OK) {
         return rc;
     }
-    question q = {.zones = from, .column = search->column};
+    question q = {.zones = from};
     search->gave_up = !lk_index_same_type(search, &from->field);
     for (; rc == LK_OK && q.zone < from->count && !search->gave_up; q.zone++) {
         rc = search_zone(search, index, &q, err);

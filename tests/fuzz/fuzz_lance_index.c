@@ -97,6 +97,7 @@ static void search(lk_dataset *dataset, const lk_index *index, const lk_predicat
         .pool = lk_buffer_pool_new(dataset->env.budget),
         .arena = &arena,
         .rows_max = ROWS,
+        .field = lk_dataset_schema(dataset)->children[0],
         .predicate = predicate,
         .answer = lk_index_answer_new(dataset->manifest->fragment_count)};
     lk_rc           rc = index->kind == LK_INDEX_BTREE    ? lk_index_btree_search(&search, index, &err)

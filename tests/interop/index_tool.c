@@ -9,6 +9,7 @@
  *   and N P.. | or N P.. | not P | = COLUMN V | <> < <= > >= likewise | in COLUMN N V.. | prefix COLUMN V
  *   null COLUMN | notnull COLUMN
  *
+ * where COLUMN is a number, or numbers joined by dots for members of structs,
  * with values i:-5 (integers, dates, bool), u:5, f:nan, b:HEX (text, bytes), d:LOW,HIGH (decimal). One line of JSON for
  * each: rows' ids in row order, how many rows were decoded for it, and the milliseconds of one of the repeats.
  * Errors go to stderr as "NAME: detail (context)", exit status 1.
@@ -105,6 +106,16 @@ static void values(parser *self, lk_predicate *out, size_t count)
     out->value_count = count;
 }
 
+/* ".1.0": the member of a struct, and so on inwards. */
+static void parse_path(parser *self, const char *text, lk_predicate *out)
+{
+    size_t *path = lk_arena_take(&self->arena, (text == NULL ? 1 : strlen(text)) * sizeof *path);
+    for (; text != NULL; text = strchr(text + 1, '.')) {
+        path[out->path_count++] = strtoul(text + 1, NULL, 10);
+    }
+    out->path = path;
+}
+
 static const lk_predicate *predicate(parser *self)
 {
     static const char *const signs[] = {"=", "<>", "<", "<=", ">", ">="};
@@ -121,7 +132,9 @@ static const lk_predicate *predicate(parser *self)
         children(self, out, 1);
         return out;
     }
-    out->column = number(self);
+    const char *column = word(self);
+    out->column = strtoul(column, NULL, 10);
+    parse_path(self, strchr(column, '.'), out);
     if (strcmp(name, "null") == 0 || strcmp(name, "notnull") == 0) {
         out->kind = name[1] == 'u' ? LK_PREDICATE_IS_NULL : LK_PREDICATE_IS_NOT_NULL;
         return out;

@@ -369,6 +369,13 @@ def test_fields_of_structs_are_indexed(uri): # noqa: F811
     lake("index", "create", uri, "--column", "s.t.y", "--kind", "zonemap", "--name", "deep")
     assert assert_sound(uri) == 2
     assert assert_alike(uri, ["s.x = 17", "s.x is null", "s.x > 880", "s.t.y = '5'"])[:3] == [True] * 3
+    ids = lance.dataset(str(uri)).to_table(with_row_id=True)
+    for text, test in (("= 0.0 i:17", lambda s: s is not None and s["x"] == 17),
+                       ("null 0.0", lambda s: s is None or s["x"] is None),
+                       ("and 2 = 0.0 i:17 = 0.1.0 b:3137", lambda s: s is not None and s["x"] == 17 and s["t"]["y"] == "17")):
+        answer = found(uri, [text])[0]
+        assert answer["ids"] == [i for s, i in zip(ids["s"].to_pylist(), ids["_rowid"].to_pylist()) if test(s)]
+        assert answer["decoded"] < rows or text.startswith("null"), text
 
 
 def test_long_texts_and_many_rows_are_sorted(uri): # noqa: F811
