@@ -74,8 +74,6 @@ void lk_index_hits_free(lk_index_hits *hits); /* accepts NULL */
  * its physical_rows; NULL: none. Borrowed. */
 bool lk_index_hits_fragment(const lk_index_hits *hits, size_t fragment, const struct roaring_bitmap_s **rows);
 
-uint64_t lk_index_hits_count(const lk_index_hits *hits);
-
 /* -- making ---------------------------------------------------------------------------------------------- */
 typedef struct lk_index_options {
     lk_index_kind kind;   /* LK_INDEX_BTREE or LK_INDEX_ZONEMAP */
@@ -88,7 +86,6 @@ typedef struct lk_index_options {
 
 typedef struct lk_index_report {
     uint64_t rows, fragments, size_bytes; /* rows: that were read; size_bytes: of the new files */
-    lk_uuid  uuid;
 } lk_index_report;
 
 /*

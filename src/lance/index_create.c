@@ -233,7 +233,7 @@ static lk_rc build_files(index_change *c, lk_index_kind kind, size_t field, cons
     lk_buffer_pool_close(build.source.pool);
     if (rc == LK_OK) {
         make_message(c, &build, kind);
-        *report = (lk_index_report){.rows = build.rows, .size_bytes = build.size_bytes, .uuid = c->uuid};
+        *report = (lk_index_report){.rows = build.rows, .size_bytes = build.size_bytes};
         for (size_t fragment = 0; fragment < count; fragment++) {
             report->fragments += !covered[fragment];
         }

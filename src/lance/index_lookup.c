@@ -16,7 +16,6 @@ struct lk_index_hits {
     lk_index_answer *answer;
     lk_budget       *budget;
     size_t           charged;
-    uint64_t         count;
 };
 
 typedef struct lookup {
@@ -69,7 +68,6 @@ static lk_rc ask_kind(lookup *self, const lk_predicate *predicate, size_t field,
               .numbers = self->numbers,
               .pool = self->pool,
               .cancel = self->cancel,
-              .arena = &self->arena,
               .rows_max = self->rows_max,
               .field = of->arrow,
               .predicate = predicate,
@@ -247,7 +245,7 @@ static lk_rc make_hits(lookup *self, lk_index_answer *answer, lk_index_hits **ou
     }
     lk_index_hits *hits = calloc(1, sizeof *hits);
     LK_ASSERT(hits != NULL);
-    *hits = (lk_index_hits){answer, budget, bytes, count};
+    *hits = (lk_index_hits){answer, budget, bytes};
     *out = hits;
     return LK_OK;
 }
@@ -302,9 +300,4 @@ bool lk_index_hits_fragment(const lk_index_hits *hits, size_t fragment, const st
 {
     *rows = hits->answer->rows[fragment];
     return hits->answer->covers[fragment];
-}
-
-uint64_t lk_index_hits_count(const lk_index_hits *hits)
-{
-    return hits->count;
 }

@@ -32,7 +32,6 @@ typedef struct lk_index_search {
     const lk_fragment_number *numbers;
     lk_buffer_pool           *pool;
     lk_cancel                *cancel;
-    lk_arena                 *arena;
     uint64_t                  rows_max; /* more candidates are too many */
     const struct ArrowSchema *field;
     const lk_predicate       *predicate; /* over that field alone, as if it were column 0 */

@@ -95,7 +95,6 @@ static void search(lk_dataset *dataset, const lk_index *index, const lk_predicat
     lk_index_search search = {.dataset = dataset,
         .numbers = lk_fragment_numbers(dataset->manifest, &arena),
         .pool = lk_buffer_pool_new(dataset->env.budget),
-        .arena = &arena,
         .rows_max = ROWS,
         .field = lk_dataset_schema(dataset)->children[0],
         .predicate = predicate,
