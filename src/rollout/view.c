@@ -3,6 +3,7 @@
 
 #include "arrow/schema.h"
 #include "lance/manifest.h"
+#include "lance/take.h"
 #include "rollout/id_map.h"
 #include "rollout/shard.h"
 
@@ -477,5 +478,64 @@ lk_rc lk_rollout_snapshot_find(lk_rollout_snapshot *snapshot, const lk_bytes *id
     lk_schema_release(&schema);
     free(parts);
     free(f.done);
+    return rc;
+}
+
+/* -- payloads -------------------------------------------------------------------------------------------------------- */
+
+static lk_rc one_row(lk_batches *batches, struct ArrowArray *out, bool *found, lk_err *err)
+{
+    lk_rc rc = LK_OK;
+    *found = false;
+    for (bool more = true; rc == LK_OK && more && !*found;) {
+        struct ArrowArray batch = {0};
+        rc = lk_batches_next(batches, &batch, err);
+        more = rc == LK_OK && batch.release != NULL;
+        if (more && batch.length > 0) {
+            lk_array_move(&batch, out);
+            *found = true;
+        }
+        lk_array_release(&batch);
+    }
+    return rc;
+}
+
+lk_rc lk_rollout_snapshot_payload(lk_rollout_snapshot *snapshot, lk_bytes id, lk_cancel *cancel,
+    struct ArrowArray *out, bool *found, lk_err *err)
+{
+    lk_id_place place = {0};
+    bool        in_source = lk_id_map_find(snapshot->ids, id, &place);
+    lk_dataset *dataset = in_source ? snapshot->sources[place.source]->dataset : snapshot->base;
+    int64_t     column = lk_schema_find(lk_dataset_schema(dataset), LK_LITERAL("binary_payload"));
+    int64_t     id_column = lk_schema_find(lk_dataset_schema(dataset), LK_LITERAL("id"));
+    lk_batches *batches = NULL;
+    if (column < 0) {
+        return lk_refuse(err, LK_E_UNSUPPORTED_FORMAT, "this store has no column binary_payload");
+    }
+    const size_t          columns[] = {(size_t)column};
+    const lk_value        value = {.kind = LK_VALUE_BYTES, .as.bytes = id};
+    const lk_predicate    same = {.kind = LK_PREDICATE_COMPARE,
+           .column = (size_t)id_column,
+           .compare = LK_EQ,
+           .values = &value,
+           .value_count = 1};
+    const lk_scan_options options = {.columns = columns,
+        .column_count = 1,
+        .predicate = in_source ? NULL : &same,
+        .limit = UINT64_MAX,
+        .cancel = cancel};
+    lk_rc                 rc = LK_OK;
+    if (in_source) {
+        const lk_take_rows rows = {
+            LK_TAKE_ADDRESS, &snapshot->sources[place.source]->addresses[place.row], 1};
+        rc = lk_dataset_take(dataset, &rows, &options, &batches, err);
+    } else {
+        rc = lk_dataset_scan(dataset, &options, &batches, err);
+    }
+    *found = false;
+    if (rc == LK_OK) {
+        rc = one_row(batches, out, found, err);
+    }
+    lk_batches_close(batches);
     return rc;
 }

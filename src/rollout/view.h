@@ -47,4 +47,9 @@ void                 lk_rollout_snapshot_unref(lk_rollout_snapshot *snapshot); /
 LK_MUST_CHECK lk_rc lk_rollout_snapshot_find(lk_rollout_snapshot *snapshot, const lk_bytes *ids, size_t count,
     lk_cancel *cancel, struct ArrowArray *out, size_t *wanted, lk_err *err);
 
+/* The payload of an id's row as a batch of one row with one column, large binary. *found = false: no such row; the value may
+ * be null. */
+LK_MUST_CHECK lk_rc lk_rollout_snapshot_payload(lk_rollout_snapshot *snapshot, lk_bytes id, lk_cancel *cancel,
+    struct ArrowArray *out, bool *found, lk_err *err);
+
 #endif

@@ -1,0 +1,315 @@
+/* admit.c - see admit.h. */
+#include "rollout/admit.h"
+
+#include "arrow/schema.h"
+#include "rollout/base_table.h"
+#include "rollout/id_map.h"
+#include "rollout/records_json.h"
+
+#include <stdlib.h>
+
+#define ID      LK_RECORD_COLUMN_id
+#define PAYLOAD LK_RECORD_COLUMN_binary_payload
+#define TIME    LK_RECORD_COLUMN_created_at
+
+typedef struct admission {
+    lk_rollout_snapshot *snapshot;
+    lk_rollout_conflict  policy;
+    struct ArrowSchema   schema, found_schema; /* of requests; of what the snapshot finds */
+    lk_id_map           *group;                /* ids of the adds before; place: index of the add, row */
+    lk_id_map           *own;                  /* of the add at hand, until it is let in */
+    lk_rollout_add     **adds;                 /* by index */
+    struct ArrowArray    found;                /* rows of the snapshot with ids of the group */
+    lk_id_map           *found_ids;
+    lk_arena            *arena;
+} admission;
+
+static lk_bytes text_at(const struct ArrowArray *column, int64_t row)
+{
+    const int32_t *offsets = (const int32_t *)column->buffers[1] + column->offset + row;
+    return (lk_bytes){(const char *)column->buffers[2] + offsets[0], (size_t)(offsets[1] - offsets[0])};
+}
+
+static const struct ArrowArray *batch_of(const lk_rollout_add *add)
+{
+    return lk_shared_array_get(((const lk_rollout_request *)add->what)->records);
+}
+
+static lk_bytes id_of(const lk_rollout_add *add, int64_t row)
+{
+    return text_at(batch_of(add)->children[ID], row);
+}
+
+/* -- equal records ------------------------------------------------------------------------------------------------- */
+
+/* The record as JSON, which leaves out nulls and the payload; without its time when asked. */
+static void describe(const struct ArrowSchema *schema, const struct ArrowArray *batch, int64_t row,
+    bool with_time, lk_buf *out)
+{
+    if (with_time) {
+        lk_record_write_json(schema, batch, row, out);
+        return;
+    }
+    struct ArrowSchema   few_schema = *schema;
+    struct ArrowArray    few = *batch;
+    struct ArrowSchema **fields = calloc((size_t)schema->n_children + 1, sizeof(struct ArrowSchema *));
+    struct ArrowArray  **columns = calloc((size_t)schema->n_children + 1, sizeof(struct ArrowArray *));
+    LK_ASSERT(fields != NULL && columns != NULL);
+    few_schema.n_children = few.n_children = 0;
+    for (int64_t i = 0; i < schema->n_children; i++) {
+        if (strcmp(schema->children[i]->name, lk_record_column_name(TIME)) != 0) {
+            fields[few_schema.n_children++] = schema->children[i];
+            columns[few.n_children++] = batch->children[i];
+        }
+    }
+    few_schema.children = fields;
+    few.children = columns;
+    lk_record_write_json(&few_schema, &few, row, out);
+    free(fields);
+    free(columns);
+}
+
+static bool same_text(const struct ArrowSchema *schema_a, const struct ArrowArray *a, int64_t row_a,
+    const struct ArrowSchema *schema_b, const struct ArrowArray *b, int64_t row_b, bool with_time)
+{
+    lk_buf left = {0}, right = {0};
+    describe(schema_a, a, row_a, with_time, &left);
+    describe(schema_b, b, row_b, with_time, &right);
+    bool same = lk_bytes_equal(lk_buf_view(&left), lk_buf_view(&right));
+    lk_buf_deinit(&left);
+    lk_buf_deinit(&right);
+    return same;
+}
+
+/* false: null. */
+static bool payload_at(const struct ArrowArray *column, int64_t row, lk_bytes *out)
+{
+    const uint8_t *valid = column->null_count == 0 ? NULL : column->buffers[0];
+    int64_t        at = column->offset + row;
+    const int64_t *offsets = (const int64_t *)column->buffers[1] + at;
+    if (valid != NULL && ArrowBitGet(valid, at) == 0) {
+        return false;
+    }
+    *out = (lk_bytes){(const char *)column->buffers[2] + offsets[0], (size_t)(offsets[1] - offsets[0])};
+    return true;
+}
+
+static bool same_payload(const struct ArrowArray *a, int64_t row_a, const struct ArrowArray *b, int64_t row_b)
+{
+    lk_bytes left = {0}, right = {0};
+    bool     has_left = payload_at(a, row_a, &left), has_right = payload_at(b, row_b, &right);
+    return has_left == has_right && lk_bytes_equal(left, right);
+}
+
+static bool has_time(const lk_rollout_add *add, int64_t row)
+{
+    return ((const lk_rollout_request *)add->what)->has_time[row];
+}
+
+static bool same_as_earlier(const admission *a, const lk_rollout_add *add, int64_t row,
+    const lk_rollout_add *other, int64_t other_row)
+{
+    bool with_time = has_time(add, row) && has_time(other, other_row);
+    return same_text(&a->schema, batch_of(add), row, &a->schema, batch_of(other), other_row, with_time) &&
+           same_payload(batch_of(add)->children[PAYLOAD], row, batch_of(other)->children[PAYLOAD], other_row);
+}
+
+static lk_rc same_as_stored(
+    const admission *a, const lk_rollout_add *add, int64_t row, int64_t found_row, bool *same, lk_err *err)
+{
+    struct ArrowArray stored = {0};
+    bool              found = false;
+    *same =
+        same_text(&a->schema, batch_of(add), row, &a->found_schema, &a->found, found_row, has_time(add, row));
+    if (!*same) {
+        return LK_OK;
+    }
+    lk_rc rc = lk_rollout_snapshot_payload(a->snapshot, id_of(add, row), NULL, &stored, &found, err);
+    if (rc == LK_OK) {
+        *same = found && same_payload(batch_of(add)->children[PAYLOAD], row, stored.children[0], 0);
+    }
+    lk_array_release(&stored);
+    return rc;
+}
+
+/* -- what is there already ----------------------------------------------------------------------------------------- */
+
+/* Every id of the group once, looked up in the snapshot together. */
+static lk_rc look_up(admission *a, size_t row_count, lk_err *err)
+{
+    lk_id_map *distinct = lk_id_map_new(row_count);
+    lk_bytes  *ids = lk_arena_take(a->arena, (row_count + 1) * sizeof *ids);
+    size_t    *wanted = lk_arena_take(a->arena, (row_count + 1) * sizeof *wanted), count = 0;
+    for (size_t i = 0; a->adds[i] != NULL; i++) {
+        for (int64_t row = 0; row < batch_of(a->adds[i])->length; row++) {
+            lk_bytes id = id_of(a->adds[i], row);
+            if (lk_id_map_add(distinct, id, (lk_id_place){0})) {
+                ids[count++] = id;
+            }
+        }
+    }
+    lk_id_map_free(distinct);
+    lk_rc rc = lk_rollout_snapshot_find(a->snapshot, ids, count, NULL, &a->found, wanted, err);
+    a->found_ids = lk_id_map_new(rc == LK_OK ? (size_t)a->found.length : 0);
+    for (int64_t row = 0; rc == LK_OK && row < a->found.length; row++) {
+        (void)lk_id_map_add(a->found_ids, ids[wanted[row]], (lk_id_place){0, (uint32_t)row});
+    }
+    return rc;
+}
+
+typedef enum verdict { WRITE, SAME, CONFLICT, WRONG } verdict; /* WRONG: two of one request */
+
+static lk_rc judge(const admission *a, size_t index, int64_t row, verdict *out, lk_err *err)
+{
+    const lk_rollout_add *add = a->adds[index];
+    lk_bytes              id = id_of(add, row);
+    lk_id_place           place = {0};
+    bool                  same = false;
+    *out = WRITE;
+    if (lk_id_map_find(a->own, id, &place) || lk_id_map_find(a->group, id, &place)) {
+        same = same_as_earlier(a, add, row, a->adds[place.source], place.row);
+        *out = same ? SAME : place.source == index ? WRONG : CONFLICT;
+        return LK_OK;
+    }
+    if (!lk_id_map_find(a->found_ids, id, &place)) {
+        return LK_OK;
+    }
+    lk_rc rc = same_as_stored(a, add, row, place.row, &same, err);
+    *out = same ? SAME : CONFLICT;
+    return rc;
+}
+
+/* -- one add ------------------------------------------------------------------------------------------------------- */
+
+static lk_rc refuse(lk_rollout_add *add, lk_bytes id, verdict why)
+{
+    int size = (int)(id.size < 100 ? id.size : 100);
+    add->rc = why == WRONG ? lk_refuse(&add->err, LK_E_INVALID_REQUEST,
+                                 "two records of the request have the id \"%.*s\" and differ", size, id.data)
+                           : lk_refuse(&add->err, LK_E_CONFLICT,
+                                 "there is another record with the id \"%.*s\"", size, id.data);
+    return add->rc;
+}
+
+static lk_rc judge_rows(admission *a, size_t index, uint8_t *selection, lk_err *err)
+{
+    lk_rollout_add *add = a->adds[index];
+    lk_rc           rc = LK_OK;
+    for (int64_t row = 0; rc == LK_OK && add->rc == LK_OK && row < batch_of(add)->length; row++) {
+        verdict v;
+        rc = judge(a, index, row, &v, err);
+        if (rc == LK_OK && (v == WRONG || (v == CONFLICT && a->policy == LK_ROLLOUT_CONFLICT_REFUSE))) {
+            (void)refuse(add, id_of(add, row), v);
+        }
+        selection[row] = v == WRITE || (v == CONFLICT && a->policy == LK_ROLLOUT_CONFLICT_ACCEPT);
+        if (selection[row] != 0) {
+            (void)lk_id_map_add(a->own, id_of(add, row), (lk_id_place){(uint32_t)index, (uint32_t)row});
+        }
+    }
+    return rc;
+}
+
+/* Which rows of the add are written; adds after it know them only if it is let in. */
+static lk_rc choose(admission *a, size_t index, uint8_t *selection, size_t *selected, lk_err *err)
+{
+    lk_rollout_add *add = a->adds[index];
+    int64_t         count = batch_of(add)->length;
+    a->own = lk_id_map_new((size_t)count);
+    lk_rc rc = judge_rows(a, index, selection, err);
+    lk_id_map_free(a->own);
+    *selected = 0;
+    for (int64_t row = 0; rc == LK_OK && add->rc == LK_OK && row < count; row++) {
+        *selected += selection[row];
+        if (selection[row] != 0) {
+            (void)lk_id_map_add(a->group, id_of(add, row), (lk_id_place){(uint32_t)index, (uint32_t)row});
+        }
+    }
+    return rc;
+}
+
+/* The chosen rows in the table's columns, as one more batch of the generation. */
+static lk_rc take_rows(admission *a, const lk_rollout_add *add, const uint8_t *selection, size_t selected,
+    lk_shared_array **out, lk_err *err)
+{
+    const lk_rollout_request *request = add->what;
+    struct ArrowArray         few = {0}, aligned = {0};
+    lk_shared_array          *rows = NULL;
+    lk_rc                     rc = LK_OK;
+    if (selected == (size_t)batch_of(add)->length) {
+        rows = lk_shared_array_ref(request->records);
+    } else {
+        rc = lk_array_filter(&a->schema, batch_of(add), selection, (int64_t)selected, &few, err);
+        rows = rc == LK_OK ? lk_array_share(&few) : NULL;
+    }
+    if (rc == LK_OK) {
+        rc = lk_base_table_align(lk_dataset_schema(a->snapshot->base), &a->schema, rows, &aligned, err);
+    }
+    *out = rc == LK_OK ? lk_array_share(&aligned) : NULL;
+    lk_shared_array_unref(rows);
+    return rc;
+}
+
+static void note_ids(const admission *a, lk_shared_array *rows, lk_generation_rows *out)
+{
+    const struct ArrowArray *batch = lk_shared_array_get(rows);
+    int64_t                  column = lk_schema_find(lk_dataset_schema(a->snapshot->base), LK_LITERAL("id"));
+    lk_bytes                *ids = (lk_bytes *)(uintptr_t)out->ids;
+    for (int64_t row = 0; row < batch->length; row++) {
+        ids[out->row_count++] = text_at(batch->children[column], row); /* the batch lives as long as out */
+    }
+}
+
+static lk_rc admit_one(admission *a, size_t index, lk_generation_rows *out, lk_err *err)
+{
+    lk_rollout_add  *add = a->adds[index];
+    lk_shared_array *rows = NULL;
+    size_t           selected = 0;
+    uint8_t         *selection = calloc(1, (size_t)batch_of(add)->length + 1);
+    LK_ASSERT(selection != NULL);
+    lk_rc rc = choose(a, index, selection, &selected, err);
+    if (rc == LK_OK && add->rc == LK_OK && selected > 0) {
+        lk_err failure = {0};
+        lk_rc  taken = take_rows(a, add, selection, selected, &rows, &failure);
+        if (taken == LK_OK) {
+            ((lk_shared_array **)(uintptr_t)out->batches)[out->batch_count++] = rows;
+            note_ids(a, rows, out);
+        } else { /* the table has no such column: this add's own fault */
+            add->rc = taken;
+            add->err = failure;
+        }
+    }
+    free(selection);
+    return rc;
+}
+
+lk_rc lk_rollout_admit(lk_rollout_snapshot *snapshot, lk_rollout_conflict policy, lk_rollout_add *adds,
+    lk_arena *arena, lk_generation_rows *out, lk_err *err)
+{
+    admission a = {.snapshot = snapshot, .policy = policy, .arena = arena};
+    size_t    add_count = 0, row_count = 0;
+    for (lk_rollout_add *add = adds; add != NULL; add = add->next) {
+        add_count++;
+        row_count += (size_t)batch_of(add)->length;
+    }
+    a.adds = lk_arena_take(arena, (add_count + 1) * sizeof(lk_rollout_add *));
+    add_count = 0;
+    for (lk_rollout_add *add = adds; add != NULL; add = add->next) {
+        a.adds[add_count++] = add;
+    }
+    *out = (lk_generation_rows){.schema = lk_dataset_schema(snapshot->base),
+        .batches = lk_arena_take(arena, (add_count + 1) * sizeof(lk_shared_array *)),
+        .ids = lk_arena_take(arena, (row_count + 1) * sizeof(lk_bytes))};
+    lk_record_schema(true, &a.schema);
+    lk_rollout_rows_schema(&a.found_schema);
+    a.group = lk_id_map_new(row_count);
+    lk_rc rc = look_up(&a, row_count, err);
+    for (size_t i = 0; rc == LK_OK && i < add_count; i++) {
+        rc = admit_one(&a, i, out, err);
+    }
+    lk_array_release(&a.found);
+    lk_id_map_free(a.found_ids);
+    lk_id_map_free(a.group);
+    lk_schema_release(&a.schema);
+    lk_schema_release(&a.found_schema);
+    return rc;
+}
