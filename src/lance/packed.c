@@ -355,7 +355,10 @@ static lk_rc split_variable(part *self, const lk_column *rows, lk_err *err)
     for (uint64_t row = 0; rc == LK_OK && row < rows->rows; row++) {
         uint64_t start = lk_load_u64(rows->values.data + row * 8),
                  end = lk_load_u64(rows->values.data + row * 8 + 8);
-        lk_bytes value = {(const char *)rows->data.data + start, (size_t)(end - start)};
+        lk_bytes value = {0}; /* there may be no bytes at all */
+        if (end > start) {
+            value = (lk_bytes){(const char *)rows->data.data + start, (size_t)(end - start)};
+        }
         if (value.size == 0 && (bits == NULL || lk_bit(bits, (int64_t)row))) {
             return damaged("a row is cut off", err);
         }
