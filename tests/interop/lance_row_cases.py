@@ -1,4 +1,5 @@
 """Who a row is: _rowid, _rowaddr, _rowoffset and row versions as pylance has them, through whatever both do to a table."""
+import concurrent.futures
 import random
 
 import lance
@@ -160,3 +161,32 @@ class History:
 def test_a_row_keeps_its_id_through_everything_that_both_do(seed, tmp_path):
     history = History(tmp_path / "t.lance", tmp_path, seed, by_us=seed % 2 == 1)
     history.run(80 if FULL else 25)
+
+
+def test_ids_stay_those_of_one_row_when_both_write_at_once(tmp_path):
+    uri, times = str(tmp_path / "t.lance"), 40 if FULL else 12
+    lance.write_dataset(rows(0, 100, "first"), uri, enable_stable_row_ids=True, data_storage_version="2.1")
+
+    def theirs():
+        for number in range(times):
+            lance.write_dataset(rows(1000 + 3 * number, 3, "theirs"), uri, mode="append")
+            lance.dataset(uri).update({"value": "'theirs'"}, where=f"key = {number}")
+
+    def ours_too():
+        write_ipc(tmp_path / "rows.arrow", rows(5000, 4, "ours"))
+        tool("append", uri, tmp_path / "rows.arrow", "--times", times)
+
+    def ours_changes():
+        for number in range(times // 2):
+            lake("update", uri, "--set", "value='ours'", "--where", f"key = {50 + number}")
+
+    with concurrent.futures.ThreadPoolExecutor() as pool:
+        for done in [pool.submit(work) for work in (theirs, ours_too, ours_changes)]:
+            done.result()
+    lake("compact", uri)
+    table = assert_rows_alike(uri, tmp_path)
+    ids = table["_rowid"].to_pylist()
+    assert len(ids) == 100 + 7 * times and len(set(ids)) == len(ids)
+    first = {key: row_id for key, row_id in zip(table["key"].to_pylist(), ids) if key < 100}
+    assert first == {key: key for key in range(100)}
+    assert table["value"].to_pylist().count("theirs") == times and table["value"].to_pylist().count("ours") == times // 2
