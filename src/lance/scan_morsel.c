@@ -265,7 +265,8 @@ lk_rc lk_morsel_run(lk_morsel_scan *scan, size_t index, struct ArrowArray *out, 
         *out = batch;
     } else {
         lk_array_release(&batch);
-        lk_context(err, "fragment %llu", (unsigned long long)self.fragment->id);
+        lk_context(err, "fragment %llu of %.*s", (unsigned long long)self.fragment->id,
+            LK_FMT(scan->dataset->manifest->key));
     }
     if (self.tested != NULL) {
         lk_array_release(self.tested);
