@@ -84,9 +84,12 @@ static lk_rc check_leaf(const struct ArrowSchema *field, const place *at, lk_err
         rc = lk_leaf_init(&leaf, lk_write_shape_stored(&shape), at->depth + 1, err);
     }
     lk_write_shape_close(&shape);
-    if (rc == LK_OK && at->in_list && leaf.level_count > 0 && leaf.type.layout == LK_LAYOUT_BITS) {
-        rc = lk_fail(err, LK_E_INVALID_SCHEMA, "fixed-size lists of booleans in lists");
-        lk_detail(err, "column %s: this build does not store fixed-size lists of booleans inside lists",
+    if (rc == LK_OK && at->in_list && leaf.level_count > 0 &&
+        leaf.row_bits % 8 != 0) { /* a crowded row is zipped */
+        rc = lk_fail(err, LK_E_INVALID_SCHEMA, "fixed-size lists of odd bits in lists");
+        lk_detail(err,
+            "column %s: this build does not store fixed-size lists of booleans inside lists, but of 8, 16, "
+            "24, ...",
             field->name == NULL ? "" : field->name);
     }
     return rc;

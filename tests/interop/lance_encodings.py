@@ -184,6 +184,7 @@ LISTS = {
     "list_empty_or_null": (3000, choice([[], None], pa.list_(pa.int32())), None),
     "list_of_lists": (1500, lists(lists(small)), None),
     "list_of_vectors": (900, lists(vectors(4)), None),
+    "list_of_bit_vectors": (900, lists(vectors(16, "bool")), None),
     "list_of_structs": (1500, lists(struct(small, text, nulls=True)), None),
     "list_of_structs_of_lists": (800, lists(struct(lists(small), text)), None),
     "struct_of_lists": (1500, struct(lists(small), lists(text), text, nulls=True), None),
