@@ -178,6 +178,10 @@ def test_selftest_repeats_and_leaves_nothing(server):
     (["lance", "info", "/nonexistent"], 4, "no Lance dataset"),
     (["lance", "info", "s3://bucket/x"], 2, "AWS_ACCESS_KEY_ID"),
     (["lance", "scan", "/nonexistent"], 2, "--output"),
+    (["lance", "update", "/nonexistent", "--set", "a=1"], 4, "no Lance dataset"),
+    (["lance", "update", "/nonexistent"], 2, "--set"),
+    (["lance", "merge", "/nonexistent", "rows.arrow", "--on", "id", "--when-matched", "perhaps"], 2, "update or nothing"),
+    (["lance", "columns", "cast", "/nonexistent", "--column", "a"], 2, "--to"),
 ])
 def test_exit_codes_and_messages(server, arguments, code, text):
     done = server.run(*arguments, check=False)

@@ -1,16 +1,19 @@
 """A table that grows by many one-row appends with its upkeep: nothing of it may get slower or pile up."""
 import json
+import os
 import pathlib
+import random
 import shutil
 import statistics
 import subprocess
 import tempfile
 
 import lance
+import pyarrow as pa
 import pytest
 
 from lance_cases import few_columns
-from lance_change_cases import report
+from lance_change_cases import LAKE, report
 from lance_support import FULL, TOOL, create, reference, write_ipc
 
 TIMES = 20_000 if FULL else 2_000
@@ -49,3 +52,25 @@ def test_many_small_appends_stay_as_fast_as_the_first(memory):
         f"data/{fragments[0].data_files()[0].path}"]
     assert sum(path.startswith("_versions/") and path.endswith(".manifest") for path in kept) == 1
     assert not [path for path in kept if path.startswith("_deletions/")]
+
+
+def peak_bytes(command):
+    """Runs a command and returns the most memory that it had."""
+    process = subprocess.Popen(list(map(str, command)), stdout=subprocess.DEVNULL)
+    _, status, usage = os.wait4(process.pid, 0)
+    assert status == 0
+    return usage.ru_maxrss * 1024
+
+
+@pytest.mark.parametrize("value", [b"a" * 10**6, random.Random(5).randbytes(10**6)], ids=["packed", "random"])
+def test_compaction_of_wide_rows_takes_little_memory(value, memory):
+    """Rows of a megabyte, which on disk may be next to nothing: 12 fragments of 50, 600 MB in all."""
+    uri = memory / "t.lance"
+    for part in range(12):
+        rows = pa.table({"id": range(part * 50, part * 50 + 50), "b": pa.array([value] * 50, pa.binary())})
+        lance.write_dataset(rows, str(uri), mode="append" if part else "create", data_storage_version="2.1")
+    assert peak_bytes([LAKE, "lance", "compact", uri]) < 256 * 2**20
+    dataset = lance.dataset(str(uri))
+    assert len(dataset.get_fragments()) == 1
+    assert dataset.to_table(columns=["id"])["id"].to_pylist() == list(range(600))
+    assert dataset.take([0, 299, 599], columns=["b"])["b"].to_pylist() == [value] * 3
