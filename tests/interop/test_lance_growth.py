@@ -1,11 +1,11 @@
 """A table that grows by many one-row appends with its upkeep: nothing of it may get slower or pile up."""
 import json
-import os
 import pathlib
 import random
 import shutil
 import statistics
 import subprocess
+import sys
 import tempfile
 
 import lance
@@ -55,11 +55,10 @@ def test_many_small_appends_stay_as_fast_as_the_first(memory):
 
 
 def peak_bytes(command):
-    """Runs a command and returns the most memory that it had."""
-    process = subprocess.Popen(list(map(str, command)), stdout=subprocess.DEVNULL)
-    _, status, usage = os.wait4(process.pid, 0)
-    assert status == 0
-    return usage.ru_maxrss * 1024
+    """Runs a command and returns the most memory that it had; from a small process, whose own a child begins with."""
+    run = ("import resource, subprocess, sys; subprocess.run(sys.argv[1:], check=True, stdout=subprocess.DEVNULL); "
+           "print(resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss * 1024)")
+    return int(subprocess.check_output([sys.executable, "-c", run, *map(str, command)], text=True))
 
 
 @pytest.mark.parametrize("value", [b"a" * 10**6, random.Random(5).randbytes(10**6)], ids=["packed", "random"])
