@@ -23,12 +23,23 @@ typedef struct idle {
     struct idle *next;
 } idle;
 
+enum { KEPT = 8 };
+
+typedef struct kept {
+    uint64_t key; /* 0: nothing */
+    uint8_t *data;
+    size_t   capacity, size;
+} kept;
+
 struct lk_buffer_pool {
     atomic_size_t refs; /* the owner's and one a buffer that is out */
     lk_budget    *budget;
     lk_mutex      mutex;
     idle         *lists[CLASSES]; /* by mutex */
     size_t        idle_bytes;     /* by mutex */
+    kept          kept[KEPT];     /* by mutex */
+    size_t        kept_bytes;     /* by mutex */
+    size_t        next_kept;      /* by mutex: who goes next */
     bool          closed;         /* by mutex */
 };
 
@@ -76,6 +87,17 @@ static idle *drain(lk_buffer_pool *pool, size_t *bytes)
     }
     *bytes = pool->idle_bytes;
     pool->idle_bytes = 0;
+    for (size_t slot = 0; slot < KEPT; slot++) {
+        kept *one = &pool->kept[slot];
+        if (one->key != 0) {
+            idle *link = (idle *)(void *)one->data;
+            link->next = all;
+            all = link;
+            *bytes += one->capacity;
+            *one = (kept){0};
+        }
+    }
+    pool->kept_bytes = 0;
     lk_mutex_unlock(&pool->mutex);
     return all;
 }
@@ -206,4 +228,77 @@ void lk_buffer_give(lk_buffer *buffer)
     }
     *buffer = (lk_buffer){0};
     unref(pool);
+}
+
+/* -- contents worth finding again ------------------------------------------------------------------- */
+uint64_t lk_buffer_key_new(void)
+{
+    static _Atomic uint64_t last;
+    return atomic_fetch_add_explicit(&last, 1, memory_order_relaxed) + 1;
+}
+
+/* Takes the next one out of its slot. By mutex. */
+static kept forget(lk_buffer_pool *pool)
+{
+    kept *slot = &pool->kept[pool->next_kept], old = *slot;
+    pool->next_kept = (pool->next_kept + 1) % KEPT;
+    pool->kept_bytes -= old.capacity;
+    *slot = (kept){0};
+    return old;
+}
+
+void lk_buffer_keep(lk_buffer *buffer, uint64_t key, size_t size)
+{
+    lk_buffer_pool *pool = buffer->pool;
+    kept            old[KEPT];
+    size_t          count = 0;
+    if (buffer->data == NULL || !may_idle || buffer->capacity > LK_POOL_KEPT_BYTES_MAX) {
+        lk_buffer_give(buffer);
+        return;
+    }
+    lk_mutex_lock(&pool->mutex);
+    bool keep = !pool->closed;
+    if (keep) {
+        size_t slot = pool->next_kept;
+        old[count++] = forget(pool);
+        while (pool->kept_bytes + buffer->capacity > LK_POOL_KEPT_BYTES_MAX) {
+            old[count++] = forget(pool);
+        }
+        pool->kept[slot] = (kept){key, buffer->data, buffer->capacity, size};
+        pool->kept_bytes += buffer->capacity;
+    }
+    lk_mutex_unlock(&pool->mutex);
+    if (!keep) {
+        lk_buffer_give(buffer);
+        return;
+    }
+    for (size_t index = 0; index < count; index++) {
+        free(old[index].data);
+        if (pool->budget != NULL && old[index].capacity > 0) {
+            lk_budget_give(pool->budget, old[index].capacity);
+        }
+    }
+    *buffer = (lk_buffer){0};
+    unref(pool);
+}
+
+bool lk_buffer_find(lk_buffer_pool *pool, uint64_t key, lk_buffer *out, size_t *size)
+{
+    kept found = {0};
+    lk_mutex_lock(&pool->mutex);
+    for (size_t slot = 0; slot < KEPT && found.key == 0; slot++) {
+        if (pool->kept[slot].key == key) {
+            found = pool->kept[slot];
+            pool->kept_bytes -= found.capacity;
+            pool->kept[slot] = (kept){0};
+        }
+    }
+    lk_mutex_unlock(&pool->mutex);
+    if (found.key == 0) {
+        return false;
+    }
+    (void)atomic_fetch_add_explicit(&pool->refs, 1, memory_order_relaxed);
+    *out = (lk_buffer){found.data, found.capacity, pool};
+    *size = found.size;
+    return true;
 }

@@ -4,15 +4,16 @@
  * buffer_pool.h - 64-byte aligned buffers that a scan uses again and again: fresh pages from the kernel cost
  * more than decoding into them does.
  *
- * Invariants: every buffer, idle ones included, is charged to the pool's budget; a pool keeps at most
+ * Invariants: every buffer, idle and kept ones included, is charged to the pool's budget; a pool keeps at most
  * LK_POOL_IDLE_BYTES_MAX idle and gives them up when its budget is short. It lives until its last buffer comes
  * back, so buffers may outlive the scan, but never the budget. Threads: shared, by its mutex (rank LEAF).
  */
 #include "base/budget.h"
 
+#include <stdbool.h>
 #include <stdint.h>
 
-enum { LK_POOL_IDLE_BYTES_MAX = 64 * 1024 * 1024 };
+enum { LK_POOL_IDLE_BYTES_MAX = 64 * 1024 * 1024, LK_POOL_KEPT_BYTES_MAX = 128 * 1024 * 1024 };
 
 typedef struct lk_buffer_pool lk_buffer_pool;
 
@@ -32,5 +33,13 @@ LK_MUST_CHECK lk_rc lk_buffer_take(lk_buffer_pool *pool, size_t size, lk_buffer 
 LK_MUST_CHECK lk_rc lk_buffer_grow(
     lk_buffer_pool *pool, lk_buffer *buffer, size_t used, size_t size, lk_err *err);
 void lk_buffer_give(lk_buffer *buffer); /* accepts zero; clears *buffer */
+
+/* -- contents worth finding again: a few buffers that are idle and yet remembered ------------------------- */
+/* A key that no other contents ever have. */
+uint64_t lk_buffer_key_new(void);
+/* Gives a buffer back whose first `size` bytes the pool may keep, until it needs the room. Clears *buffer. */
+void lk_buffer_keep(lk_buffer *buffer, uint64_t key, size_t size);
+/* Takes it out again; false: it is gone, or somebody else has it. */
+bool lk_buffer_find(lk_buffer_pool *pool, uint64_t key, lk_buffer *out, size_t *size);
 
 #endif

@@ -37,7 +37,8 @@ typedef struct lk_page {
     lk_fsst            *fsst;         /* full-zip FSST, and FSST of 2.0 */
     const lk_packed    *packed;       /* full-zip of variable packed structs */
     const lk_v20_array *v20;          /* of a 2.0 file, which has none of the above but fsst */
-    size_t              charged;
+    uint64_t v20_key; /* of what its first buffer, decompressed, is kept under; the others follow */
+    size_t   charged;
 } lk_page;
 
 typedef struct lk_file_column_state {

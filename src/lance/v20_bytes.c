@@ -40,14 +40,14 @@ static bool place(const lk_row_range *range, uint64_t unit, uint64_t size, uint6
     return range->count == 0 || (end + 7) / 8 <= size;
 }
 
-/* The whole buffer, decompressed into scratch->plain. */
-static lk_rc decompress(const lk_page_rows *rows, const lk_v20_array *flat, lk_bytes *out, lk_err *err)
+/* The whole buffer, decompressed. */
+static lk_rc decompress(
+    const lk_page_rows *rows, const lk_v20_array *flat, lk_buffer *out, size_t *size, lk_err *err)
 {
     lk_scratch           *scratch = rows->scratch;
     const lk_page_buffer *buffer = buffer_of(rows, flat);
     lk_scheme             scheme = flat->scheme == LK_V20_LZ4 ? LK_SCHEME_LZ4 : LK_SCHEME_ZSTD;
-    size_t                size = 0;
-    *out = (lk_bytes){0};
+    *size = 0;
     if (buffer->size == 0) {
         return LK_OK;
     }
@@ -58,16 +58,12 @@ static lk_rc decompress(const lk_page_rows *rows, const lk_v20_array *flat, lk_b
     }
     lk_bytes block = {(const char *)scratch->bytes.data, buffer->size};
     if (rc == LK_OK) {
-        rc = lk_decompressed_size(scheme, block, &size, err);
+        rc = lk_decompressed_size(scheme, block, size, err);
     }
     if (rc == LK_OK) {
-        rc = lk_buffer_grow(scratch->pool, &scratch->plain, 0, size + 8, err);
+        rc = lk_buffer_take(scratch->pool, *size + 8, out, err);
     }
-    if (rc == LK_OK) {
-        rc = lk_decompress(&scratch->zstd, scheme, block, scratch->plain.data, size, err);
-    }
-    *out = (lk_bytes){(const char *)scratch->plain.data, size};
-    return rc;
+    return rc == LK_OK ? lk_decompress(&scratch->zstd, scheme, block, out->data, *size, err) : rc;
 }
 
 /* Parts of a buffer, one after the other. */
@@ -148,19 +144,47 @@ static lk_rc read_parts(const lk_page_rows *rows, const parts *wanted, lk_err *e
     return rc;
 }
 
-/* The same of a buffer that is compressed as a whole. */
-static lk_rc copy_parts(const lk_page_rows *rows, const lk_v20_array *array, const lk_row_range *ranges,
-    size_t range_count, uint64_t unit_bits, uint8_t *out, lk_err *err)
+/* Copies ranges out of a whole buffer. *whole: they reach its end. */
+static lk_rc copy_ranges(lk_bytes plain, const lk_row_range *ranges, size_t range_count, uint64_t unit_bits,
+    uint8_t *out, bool *whole, lk_err *err)
 {
-    lk_bytes plain = {0};
-    lk_rc    rc = decompress(rows, array, &plain, err);
-    for (size_t range = 0; rc == LK_OK && range < range_count; range++) {
+    *whole = false;
+    for (size_t range = 0; range < range_count; range++) {
         uint64_t first = 0, bytes = 0;
         if (!place(&ranges[range], unit_bits, plain.size, &first, &bytes)) {
             return short_buffer(err);
         }
-        memcpy(out, plain.data + first, (size_t)bytes);
+        if (bytes > 0) {
+            memcpy(out, plain.data + first, (size_t)bytes);
+        }
         out += bytes;
+        *whole = first + bytes == plain.size;
+    }
+    return LK_OK;
+}
+
+/* The parts of a buffer that is compressed as a whole. Rows are mostly asked for in order: it is kept until its last
+ * byte was. */
+static lk_rc copy_parts(const lk_page_rows *rows, const lk_v20_array *array, const lk_row_range *ranges,
+    size_t range_count, uint64_t unit_bits, uint8_t *out, lk_err *err)
+{
+    lk_buffer_pool *pool = rows->scratch->pool;
+    uint64_t        key = rows->page->v20_key + array->buffer;
+    lk_buffer       buffer = {0};
+    size_t          size = 0;
+    bool            whole = false;
+    lk_rc           rc = LK_OK;
+    if (!lk_buffer_find(pool, key, &buffer, &size)) {
+        rc = decompress(rows, array, &buffer, &size, err);
+    }
+    if (rc == LK_OK) {
+        lk_bytes plain = {(const char *)buffer.data, size};
+        rc = copy_ranges(plain, ranges, range_count, unit_bits, out, &whole, err);
+    }
+    if (rc == LK_OK && !whole) {
+        lk_buffer_keep(&buffer, key, size);
+    } else {
+        lk_buffer_give(&buffer);
     }
     return rc;
 }

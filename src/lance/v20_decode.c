@@ -10,6 +10,7 @@
 lk_rc lk_v20_load(lk_page *page, lk_err *err)
 {
     lk_rc rc = lk_pb_v20_page(page->meta->encoding, page->meta->buffer_count, &page->arena, &page->v20, err);
+    page->v20_key = lk_buffer_key_new() * LK_PAGE_BUFFERS_MAX;
     if (rc == LK_OK && page->v20->kind == LK_V20_FSST) {
         page->fsst = lk_arena_take(&page->arena, sizeof *page->fsst);
         rc = lk_fsst_read_table(page->v20->symbol_table, page->fsst, err);
