@@ -17,6 +17,7 @@ PEER = """
 import os, sys, time, duckdb, pyarrow as pa
 connection = duckdb.connect()
 connection.execute(f"SET threads={os.cpu_count()}")
+connection.execute("SET enable_progress_bar=false") # it would print between our answers
 for name in sys.argv[2:]:
     connection.execute(f"CREATE VIEW {name} AS SELECT * FROM read_parquet('{sys.argv[1]}/{name}.parquet')")
 for line in sys.stdin:
@@ -87,7 +88,7 @@ def same(ours, theirs):
 
 def main():
     generate()
-    rounds = measure.size(5, 1)
+    rounds = measure.size(3, 1)
     with measure.fresh_directory() as scratch, \
             measure.Helper(measure.TOOLS / "sql_run", DIRECTORY) as mine, \
             measure.Helper(sys.executable, "-c", PEER, DIRECTORY, *TABLES) as peer:
