@@ -57,7 +57,7 @@ static void cover(lk_index_answer *answer, const lk_index *index)
 }
 
 /* Asks the segments of one kind over a field; *out stays NULL when there is none, or it gave up. An index in a newer
- * file version or encoding than we read says nothing. */
+ * file version or encoding than we read says nothing, nor does one that there is no memory for. */
 static lk_rc ask_kind(lookup *self, const lk_predicate *predicate, size_t field, lk_index_kind kind,
     lk_index_answer **out, lk_err *err)
 {
@@ -80,7 +80,7 @@ static lk_rc ask_kind(lookup *self, const lk_predicate *predicate, size_t field,
             asked++;
         }
     }
-    if (rc == LK_E_UNSUPPORTED_FORMAT) {
+    if (rc == LK_E_UNSUPPORTED_FORMAT || rc == LK_E_LIMIT) {
         *err = (lk_err){0};
         rc = LK_OK;
         search.gave_up = true;
@@ -228,26 +228,21 @@ static uint64_t covered_rows(const lookup *self, const lk_index_answer *answer)
     return rows;
 }
 
-/* Moves the answer into *out, or drops it when it does not pay. */
-static lk_rc make_hits(lookup *self, lk_index_answer *answer, lk_index_hits **out, lk_err *err)
+/* Moves the answer into *out, or drops it when it does not pay or there is no memory for it. */
+static void make_hits(const lookup *self, lk_index_answer *answer, lk_index_hits **out)
 {
     uint64_t   count = lk_index_answer_count(answer), rows = covered_rows(self, answer);
     size_t     bytes = lk_index_answer_bytes(answer);
     lk_budget *budget = self->dataset->env.budget;
-    uint64_t   most = rows - rows / 8;
-    lk_rc      rc = LK_OK;
-    if (count <= most && budget != NULL) {
-        rc = lk_budget_take(budget, bytes, err);
-    }
-    if (count > most || rc != LK_OK) {
+    lk_err     full = {0};
+    if (count > rows - rows / 8 || (budget != NULL && lk_budget_take(budget, bytes, &full) != LK_OK)) {
         lk_index_answer_free(answer);
-        return rc;
+        return;
     }
     lk_index_hits *hits = calloc(1, sizeof *hits);
     LK_ASSERT(hits != NULL);
     *hits = (lk_index_hits){answer, budget, bytes};
     *out = hits;
-    return LK_OK;
 }
 
 static bool any_readable(const lookup *self)
@@ -278,7 +273,7 @@ lk_rc lk_index_lookup(
         lk_buffer_pool_close(self.pool);
     }
     if (rc == LK_OK && answer != NULL) {
-        rc = make_hits(&self, answer, out, err);
+        make_hits(&self, answer, out);
     }
     lk_arena_close(&self.arena);
     return rc;

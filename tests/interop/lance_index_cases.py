@@ -526,3 +526,25 @@ def test_compaction_takes_the_indices_along(stable, uri): # noqa: F811
     assert assert_sound(uri) == 3
     assert_alike(uri, ["a = 17", "a < 100", "b = 18", "b = 19"])
     assert assert_finds(uri, [("=", 0, table["a"][0].as_py())]) == [1]
+
+
+def test_sql_filters_go_through_indices(uri, tmp_path): # noqa: F811
+    rng = random.Random(8)
+    table = pa.table({"a": column(rng, pa.int64(), 4000), "s": column(rng, pa.string(), 4000), "f": column(rng, pa.float64(), 4000)})
+    lance.write_dataset(table, str(uri), max_rows_per_file=1500)
+    for name in table.column_names:
+        lake("index", "create", uri, "--column", name)
+    lance.dataset(str(uri)).delete("a between 7 and 9")
+    everything_there = lance.dataset(str(uri)).to_table()
+    rows = list(zip(*(everything_there[name].to_pylist() for name in table.column_names)))
+    for text, test in (("a = 17", lambda a, s, f: a == 17), ("a in (3, 4, 8)", lambda a, s, f: a in (3, 4)),
+                       ("s like 'ab%'", lambda a, s, f: s is not None and s.startswith("ab")),
+                       ("f = 'nan'::double", lambda a, s, f: f is not None and math.isnan(f)),
+                       ("a is null and s >= 'b'", lambda a, s, f: a is None and s is not None and s.encode() >= b"b"),
+                       ("a < 5 or f < -290", lambda a, s, f: (a is not None and a < 5) or (f is not None and f < -290))):
+        out = tmp_path / "rows.arrow"
+        done = subprocess.run([LAKE, "lance", "scan", str(uri), "--filter", text, "-o", str(out)], capture_output=True, text=True)
+        assert done.returncode == 0, done.stderr
+        got = pa.ipc.open_file(str(out)).read_all()
+        assert str(list(zip(*(got[name].to_pylist() for name in table.column_names)))) == \
+            str([row for row in rows if test(*row)]), text
