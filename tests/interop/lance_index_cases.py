@@ -445,6 +445,8 @@ def test_indices_stay_right_whoever_changes_the_table(who, stable, uri, tmp_path
         name, change = rng.choice([one for one in changes(rng, uri, tmp_path, more) if columns < 5 or one[0] != "add"])
         if (name == "zone map update" or bad_merges and name == "pylance compacts") and old:
             continue
+        if name == "index update" and old and "a_idx" not in {one["name"] for one in lake("index", "list", uri)}:
+            continue # 7.0 drops indices by addresses, which it does not know, when it commits
         if columns > 3 and name == "append":
             continue
         done.append(name)
