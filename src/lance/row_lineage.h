@@ -40,8 +40,8 @@ LK_MUST_CHECK lk_rc lk_row_lineage_move(
 LK_MUST_CHECK lk_rc lk_row_lineage_finish(const lk_row_lineage *lineage, const lk_manifest *tip,
     lk_pb_new_version *version, lk_arena *arena, lk_fragment *fragment, lk_err *err);
 
-/* The DataFragment `message` of a fragment whose rows stay and got other values in `version`; in the arena, or the message
- * itself in a table without stable row ids. LK_E_CORRUPT_FILE. */
+/* The DataFragment `message` of a fragment whose rows stay and got other values in `version`; in the arena, or the
+ * message itself in a table without stable row ids. LK_E_CORRUPT_FILE. */
 LK_MUST_CHECK lk_rc lk_row_lineage_touch(const lk_manifest *tip, const lk_fragment *fragment,
     lk_bytes message, uint64_t version, lk_arena *arena, lk_bytes *out, lk_err *err);
 

@@ -1,4 +1,4 @@
-"""Who a row is: _rowid, _rowaddr, _rowoffset and row versions as pylance has them, through whatever both do to a table."""
+"""Who a row is: _rowid, _rowaddr, _rowoffset and row versions as pylance has them, through whatever both do."""
 import concurrent.futures
 import random
 
@@ -189,4 +189,5 @@ def test_ids_stay_those_of_one_row_when_both_write_at_once(tmp_path):
     assert len(ids) == 100 + 7 * times and len(set(ids)) == len(ids)
     first = {key: row_id for key, row_id in zip(table["key"].to_pylist(), ids) if key < 100}
     assert first == {key: key for key in range(100)}
-    assert table["value"].to_pylist().count("theirs") == times and table["value"].to_pylist().count("ours") == times // 2
+    values = table["value"].to_pylist()
+    assert values.count("theirs") == times and values.count("ours") == times // 2

@@ -1,5 +1,5 @@
-"""Damaged tables: an error that names the file and what is wrong with it, or the rows; never a crash, a hang or memory
-without bounds. And tables that use what we do not know: refused by name."""
+"""Damaged tables: an error that names the file and what is wrong with it, or the rows; never a crash, a hang or
+memory without bounds. And tables that use what we do not know: refused by name."""
 import os
 import pathlib
 import struct
@@ -10,6 +10,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
+from lance_change_cases import lake
 from lance_support import FULL, TOOL, ToolError, append, assert_same, scan, tool, write_ipc
 
 DAMAGE = pathlib.Path(TOOL).parent / "damage_tool"
@@ -22,13 +23,15 @@ def rows(count=60, first=0, nulls=True):
         "list": pa.array([list(range(i % 4)) if i % 9 else None for i in ids], pa.list_(pa.int32())),
         "pair": pa.array([{"a": float(i), "b": str(i)} if i % 5 or not nulls else None for i in ids],
                          pa.struct([("a", pa.float64()), ("b", pa.utf8())])),
-        "same": pa.array(["constant"] * count), "wide": pa.array([[float(i)] * 16 for i in ids], pa.list_(pa.float32(), 16)),
+        "same": pa.array(["constant"] * count),
+        "wide": pa.array([[float(i)] * 16 for i in ids], pa.list_(pa.float32(), 16)),
     })
 
 
 def worn(uri, file_version):
     """A table with some of everything a reader must parse."""
-    lance.write_dataset(rows(nulls=file_version != "2.0"), uri, data_storage_version=file_version, enable_stable_row_ids=True, max_rows_per_file=30)
+    lance.write_dataset(rows(nulls=file_version != "2.0"), uri, data_storage_version=file_version,
+                        enable_stable_row_ids=True, max_rows_per_file=30)
     lance.dataset(uri).delete("id % 5 = 0")
     lance.dataset(uri).update({"same": "'updated'"}, where="id in (1, 2, 31)")
     lance.dataset(uri).create_scalar_index("id", "BTREE")
@@ -168,7 +171,6 @@ def test_every_feature_bit_is_known_or_refused_by_name(words, tmp_path):
 
 
 def test_field_ids_go_on_above_the_highest_ever_given_out(tmp_path):
-    from lance_change_cases import lake
     uri = str(tmp_path / "t.lance")
     lance.write_dataset(rows(10), uri, data_storage_version="2.1")
     path = next((tmp_path / "t.lance/_versions").glob("*.manifest"))
@@ -199,7 +201,6 @@ def test_flags_follow_from_what_a_version_holds(tmp_path):
         path = tmp_path / "t.lance/_versions" / f"{2**64 - 1 - lance.dataset(uri).version:020}.manifest"
         return tool("flags", uri).split(), path
 
-    from lance_change_cases import lake
     assert flags()[0] == ["0", "0"]
     lake("delete", uri, "--where", "id = 1")
     assert flags()[0] == ["1", "1"]

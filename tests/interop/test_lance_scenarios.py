@@ -276,7 +276,8 @@ def test_meta_columns_come_alone_in_our_order_and_by_the_command_line(uri, tmp_p
 def test_columns_that_we_cast_or_compute_change_their_rows_as_the_references_do(tmp_path):
     tables = [str(tmp_path / name) for name in ("ours.lance", "theirs.lance")]
     for uri in tables:
-        lance.write_dataset(base(60), uri, enable_stable_row_ids=True, max_rows_per_file=25, data_storage_version="2.1")
+        lance.write_dataset(base(60), uri, enable_stable_row_ids=True, max_rows_per_file=25,
+                            data_storage_version="2.1")
         lance.dataset(uri).update({"s": "'u'"}, where="id = 4")
         lance.dataset(uri).delete("id % 9 = 5")
     lake("columns", "cast", tables[0], "--column", "id", "--to", "int32")
@@ -294,7 +295,8 @@ def test_columns_that_we_cast_or_compute_change_their_rows_as_the_references_do(
 
 @pytest.mark.parametrize("stable", [False, True])
 def test_filters_through_indices_find_rows_that_moved(stable, uri, tmp_path):
-    lance.write_dataset(base(900), uri, enable_stable_row_ids=stable, max_rows_per_file=300, data_storage_version="2.1")
+    lance.write_dataset(base(900), uri, enable_stable_row_ids=stable, max_rows_per_file=300,
+                        data_storage_version="2.1")
     for column, kind in (("id", "BTREE"), ("s", "BITMAP"), ("x", "ZONEMAP")):
         lance.dataset(uri).create_scalar_index(column, kind)
     steps = [
