@@ -8,6 +8,7 @@ import http.server
 import os
 import pathlib
 import socket
+import ssl
 import subprocess
 import threading
 import time
@@ -27,18 +28,20 @@ def free_port():
 
 
 class Server:
-    """Serves one bucket until closed."""
+    """Serves one bucket until closed; with a certificate and its key by TLS."""
 
-    def __init__(self, directory):
+    def __init__(self, directory, certificate=None, key=None):
         self.port = free_port()
-        self.url = f"http://127.0.0.1:{self.port}"
+        self.url = f"http{'s' if key else ''}://127.0.0.1:{self.port}"
         self.strict = GATEWAY.exists()
         if self.strict:
             (directory / "data" / BUCKET).mkdir(parents=True)
             command = [GATEWAY, "--access", ACCESS, "--secret", SECRET, "--port", f"127.0.0.1:{self.port}",
-                       "--quiet", "--keep-alive", "posix", directory / "data"]
+                       "--quiet", "--keep-alive", *(["--cert", certificate, "--key", key] if key else []),
+                       "posix", directory / "data"]
         else:
-            command = [MOTO, "-m", "moto.server", "-H", "127.0.0.1", "-p", str(self.port)]
+            command = [MOTO, "-m", "moto.server", "-H", "127.0.0.1", "-p", str(self.port),
+                       *(["-c", certificate, "-k", key] if key else [])]
         self.log = open(directory / "server.log", "wb")
         self.process = subprocess.Popen(list(map(str, command)), stdout=self.log, stderr=subprocess.STDOUT)
         self.wait()
@@ -56,7 +59,9 @@ class Server:
         raise AssertionError("the S3 server does not listen")
 
     def request(self, method, path):
-        connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=10)
+        connection = (http.client.HTTPConnection("127.0.0.1", self.port, timeout=10) if self.url.startswith("http:") else
+                      http.client.HTTPSConnection("127.0.0.1", self.port, timeout=10,
+                                                  context=ssl._create_unverified_context()))
         connection.request(method, path, headers={"Content-Length": "0"})
         connection.getresponse().read()
         connection.close()

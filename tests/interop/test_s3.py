@@ -118,6 +118,21 @@ def test_write_creates_appends_and_overwrites(server, uri, tmp_path):
     assert len(reference(server, uri).get_fragments()) == 3
 
 
+def test_a_clone_a_branch_and_an_index_are_reached(server, uri, tmp_path):
+    options = s3.options(server.url)
+    dataset = lance.write_dataset(rows(), uri, storage_options=options)
+    dataset.create_branch("side", 1)
+    dataset.shallow_clone(uri.replace("table", "clone"), 1, storage_options=options)
+    must(s3.lake(server.url, "lance", "index", "create", uri, "--column", "a"))
+    must(s3.lake(server.url, "lance", "delete", f"{uri}?branch=side", "--where", "a >= 10"))
+    assert reference(server, uri).count_rows(filter="a = 77") == 1
+    must(s3.lake(server.url, "lance", "verify", uri, "--all"))
+    for other, expected in ((f"{uri}?branch=side", 10), (uri.replace("table", "clone"), ROWS)):
+        must(s3.lake(server.url, "lance", "verify", other))
+        must(s3.lake(server.url, "lance", "scan", other, "-o", tmp_path / "out.arrow"))
+        assert read_ipc(tmp_path / "out.arrow")["a"].to_pylist() == list(range(expected))
+
+
 def test_a_large_file_goes_in_parts_and_comes_in_ranges(server, proxy, uri, tmp_path):
     random = os.urandom(36 << 20)
     table = pa.table({"b": pa.array([random[i:i + 4096] for i in range(0, len(random), 4096)])})
@@ -244,6 +259,25 @@ def test_what_is_wrong_is_said(server, uri):
         assert done.returncode == 2 and word in done.stderr, done.stderr
     done = s3.lake(server.url, "lance", "info", "s3://Not_A_Bucket/t")
     assert done.returncode == 2
+
+
+def test_a_server_by_tls_must_be_who_it_says(tmp_path):
+    certificate, key = tmp_path / "cert.pem", tmp_path / "key.pem"
+    subprocess.run(["openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "2", "-subj", "/CN=test",
+                    "-addext", "subjectAltName=IP:127.0.0.1", "-keyout", key, "-out", certificate],
+                   check=True, capture_output=True)
+    server, uri = s3.Server(tmp_path, certificate, key), f"s3://{s3.BUCKET}/t.lance"
+    try:
+        file = write_ipc(tmp_path / "in.arrow", rows(0, 10))
+        done = s3.lake(server.url, "lance", "write", uri, file)
+        assert done.returncode == 2 and "AWS_CA_BUNDLE" in done.stderr, done.stderr
+        must(s3.lake(server.url, "lance", "write", uri, file, AWS_CA_BUNDLE=str(certificate)))
+        must(s3.lake(server.url, "lance", "verify", uri, AWS_CA_BUNDLE=str(certificate)))
+        elsewhere = server.url.replace("127.0.0.1", "localhost")
+        done = s3.lake(elsewhere, "lance", "info", uri, AWS_CA_BUNDLE=str(certificate))
+        assert done.returncode == 2 and "AWS_CA_BUNDLE" in done.stderr, "another name than the certificate's"
+    finally:
+        server.close()
 
 
 def test_names_need_no_luck_to_be_signed(server, tmp_path):
