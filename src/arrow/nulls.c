@@ -17,7 +17,7 @@ static bool is_nullable(const struct ArrowSchema *field)
 static bool suspicious(const struct ArrowSchema *field, const struct ArrowArray *array)
 {
     bool holds = lk_array_may_hold_nulls(array) || (array->n_buffers == 0 && array->length > 0);
-    if (field->dictionary != NULL) {
+    if (array->dictionary != NULL) { /* a dictionary field may come as its values */
         holds = holds || lk_array_may_hold_nulls(array->dictionary);
     }
     if (holds && !is_nullable(field)) {
@@ -31,8 +31,7 @@ static bool suspicious(const struct ArrowSchema *field, const struct ArrowArray 
     return false;
 }
 
-static bool is_null(
-    const struct ArrowSchema *field, const lk_type *type, const struct ArrowArray *array, int64_t at)
+static bool is_null(const lk_type *type, const struct ArrowArray *array, int64_t at)
 {
     if (type->layout == LK_LAYOUT_NULL) {
         return true;
@@ -40,7 +39,7 @@ static bool is_null(
     if (!lk_bit_or_one(lk_array_validity(array), at)) {
         return true;
     }
-    if (field->dictionary == NULL || !lk_array_may_hold_nulls(array->dictionary)) {
+    if (array->dictionary == NULL || !lk_array_may_hold_nulls(array->dictionary)) {
         return false;
     }
     uint64_t index = 0; /* little-endian; indices are not negative */
@@ -85,7 +84,7 @@ static const struct ArrowSchema *forbidden_at(
     if (!lk_type_of(field, &type)) {
         return NULL;
     }
-    if (is_null(field, &type, array, at)) {
+    if (is_null(&type, array, at)) {
         return is_nullable(field) ? NULL : field;
     }
     items_of(&type, array, at, &first, &end);

@@ -1,4 +1,5 @@
 /* cmd_lance_write.c - `lake lance write`: the rows of a file as a Lance dataset, without a server. */
+#include "arrow/schema.h"
 #include "cli/casting.h"
 #include "cli/cli.h"
 #include "cli/lance_env.h"
@@ -7,6 +8,7 @@
 #include "lance/adapt.h"
 #include "lance/alter.h"
 #include "lance/manifest.h"
+#include "lance/view.h"
 
 #include <inttypes.h>
 #include <string.h>
@@ -61,20 +63,22 @@ static lk_rc check_job(job *j, lk_err *err)
     return rc == LK_OK ? lk_source_check(j->path, err) : rc;
 }
 
-/* Types are the table's: what fits is converted, column by name. */
+/* Types are the table's: what fits is converted, column by name; dictionaries and blobs come as their values, which the
+ * append stores as the table has them. */
 static lk_rc append(lk_cli_lance *lance, const job *j, lk_batches *source, lk_dataset **out, lk_err *err)
 {
+    const lk_view      view = {.dictionary_values = true, .blobs = LK_BLOBS_BYTES};
+    struct ArrowSchema values = {0};
     lk_batches        *cast = NULL;
-    struct ArrowSchema target = {0};
-    lk_rc              rc = lk_adapt_target(lk_dataset_schema(lance->dataset), &source->schema, &target, err);
+    lk_rc              rc = lk_view_schema(lk_dataset_schema(lance->dataset), view, &values, err);
     if (rc == LK_OK) {
-        rc = lk_casting_open(source, &target, &cast, err);
+        rc = lk_casting_open(source, &values, &cast, err);
     }
     if (rc == LK_OK) {
         rc = lk_dataset_append(lance->dataset, lk_direct_committer(), cast, &j->options, out, err);
     }
     lk_batches_close(cast);
-    lk_schema_release(&target);
+    lk_schema_release(&values);
     return rc;
 }
 
@@ -128,32 +132,33 @@ static void report(const job *j, const lk_cli_lance *lance, const lk_dataset *ne
 
 static int run_write(lk_cli *cli, int argc, char **argv)
 {
-    job                     j = {0};
-    const lk_source_options source_options = {.keep_dictionaries = true};
-    lk_cli_lance            lance = {.config = cli->config};
-    lk_batches             *source = NULL;
-    lk_dataset             *next = NULL;
-    lk_err                  err = {0};
-    int                     code = 0;
-    const lk_arg            args[] = {
-                   {"URI", LK_ARG_OPERAND, &j.uri, NULL, "directory of the dataset, or s3://BUCKET/PREFIX", false},
-                   {"FILE", LK_ARG_OPERAND, &j.path, NULL,
-                       "Arrow (.arrow, or - for a stream on stdin), Parquet, CSV or NDJSON", false},
-                   {"--mode", LK_ARG_TEXT, &j.mode_text, "MODE", "create (default), append or overwrite", false},
-                   {"--file-version", LK_ARG_TEXT, &j.version_text, "2.1",
-                       "of a new table's data files: 2.0, 2.1 or 2.2", false},
-                   {"--max-rows-per-file", LK_ARG_U64, &j.rows_per_file, "N", "default 1,048,576", false},
-                   {"--stable-row-ids", LK_ARG_FLAG, &j.options.stable_row_ids, NULL,
-                       "a new table's rows keep their ids when they move", false},
-                   {"--outside-blobs", LK_ARG_FLAG, &j.options.outside_blobs, NULL,
-                       "blobs may be uris of files outside of the dataset", false},
-                   {"--json", LK_ARG_FLAG, &j.json, NULL, "one JSON object", false},
+    job               j = {0};
+    lk_source_options source_options = {0};
+    lk_cli_lance      lance = {.config = cli->config};
+    lk_batches       *source = NULL;
+    lk_dataset       *next = NULL;
+    lk_err            err = {0};
+    int               code = 0;
+    const lk_arg      args[] = {
+             {"URI", LK_ARG_OPERAND, &j.uri, NULL, "directory of the dataset, or s3://BUCKET/PREFIX", false},
+             {"FILE", LK_ARG_OPERAND, &j.path, NULL,
+                 "Arrow (.arrow, or - for a stream on stdin), Parquet, CSV or NDJSON", false},
+             {"--mode", LK_ARG_TEXT, &j.mode_text, "MODE", "create (default), append or overwrite", false},
+             {"--file-version", LK_ARG_TEXT, &j.version_text, "2.1",
+                 "of a new table's data files: 2.0, 2.1 or 2.2", false},
+             {"--max-rows-per-file", LK_ARG_U64, &j.rows_per_file, "N", "default 1,048,576", false},
+             {"--stable-row-ids", LK_ARG_FLAG, &j.options.stable_row_ids, NULL,
+                 "a new table's rows keep their ids when they move", false},
+             {"--outside-blobs", LK_ARG_FLAG, &j.options.outside_blobs, NULL,
+                 "blobs may be uris of files outside of the dataset", false},
+             {"--json", LK_ARG_FLAG, &j.json, NULL, "one JSON object", false},
     };
     if (!lk_cli_parse(
             cli, lk_cli_lance_write_commands, args, sizeof args / sizeof args[0], argc, argv, &code)) {
         return code;
     }
     lk_rc rc = check_job(&j, &err);
+    source_options.keep_dictionaries = j.mode != APPEND;
     if (rc == LK_OK) {
         rc = lk_source_open(j.path, &source_options, &source, &err);
     }

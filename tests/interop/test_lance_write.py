@@ -80,6 +80,12 @@ def test_dictionaries_stay_dictionaries(tmp_path):
     read = lance.dataset(str(tmp_path / "t.lance")).to_table()
     assert pa.types.is_dictionary(read.schema.field("d").type)
     same(read, table)
+    plain = pa.table({"d": ["y", None, "z"]})
+    for more in (table, plain):
+        must(lake("write", tmp_path / "t.lance", write_ipc(tmp_path / "in.arrow", more), "--mode", "append"))
+    read = lance.dataset(str(tmp_path / "t.lance")).to_table()
+    assert pa.types.is_dictionary(read.schema.field("d").type)
+    assert read["d"].to_pylist() == 2 * table["d"].to_pylist() + ["y", None, "z"]
 
 
 def test_stable_row_ids_are_asked_for_once(tmp_path):
