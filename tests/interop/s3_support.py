@@ -73,7 +73,7 @@ class Server:
 
 
 class Proxy:
-    """Passes requests on unchanged (signatures cover Host, so clients sign for the server's: see `hosts`).
+    """Passes requests on unchanged, Host included, which signatures cover.
 
     `rule(method, path) -> action` decides for each request: None, or one of
       ("fail", status, code)  answer so, and pass nothing on

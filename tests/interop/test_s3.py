@@ -318,7 +318,8 @@ def test_a_writer_that_is_killed_among_its_parts_leaves_what_a_cleanup_finds(ser
     if server.strict: # moto dates every upload to 2010
         must(s3.lake(proxy.url, "lance", "cleanup", uri, "--retain", "1"))
         assert count(proxy.log, "DELETE", "uploadId=") == 0, "a young upload may be somebody's"
-    report = json.loads(must(s3.lake(proxy.url, "lance", "cleanup", uri, "--retain", "1", "--delete-unverified", "--json")))
+    report = json.loads(must(s3.lake(proxy.url, "lance", "cleanup", uri, "--retain", "1", "--delete-unverified",
+                                     "--json")))
     assert count(proxy.log, "DELETE", "uploadId=") == 1
     assert report["files_removed"] >= 1
     assert lake_write(server.url, uri, file, "--mode", "append") == 2
