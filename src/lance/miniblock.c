@@ -299,7 +299,7 @@ static lk_rc append_range(lk_chunks *chunks, size_t index, lk_err *err)
 }
 
 /* -- single values ----------------------------------------------------------------------------------- */
-enum { CHUNK_HEADER_BYTES = 8, ROWS_A_VALUE = 64 };
+enum { CHUNK_HEADER_BYTES = 8, ROWS_A_VALUE = 512 };
 
 /* Where a flat value lies is known without its chunk: for few rows, read just them, into their place. */
 static bool is_plain(const lk_page_rows *rows)
