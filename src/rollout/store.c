@@ -1,0 +1,349 @@
+/* store.c - see store.h: the writer's questions answered from the view, and merges set off by adds. */
+#include "rollout/store.h"
+
+#include "arrow/schema.h"
+#include "rollout/base_table.h"
+#include "rollout/id_map.h"
+
+#include <stdlib.h>
+
+struct lk_rollout_store {
+    lk_lance_env       env;
+    lk_rollout_options options;
+    lk_buf             instance_id;
+    lk_uuid            shard;
+    lk_rollout_view   *view;
+    lk_rollout_writer *writer;
+    lk_rollout_snapshot
+        *admitted; /* of the flush at hand: its table's schema is in use; whoever leads the flush */
+
+    lk_mutex               mutex;
+    bool                   merging; /* guarded by mutex, as is the following */
+    lk_rollout_store_stats stats;
+};
+
+/* -- the writer's questions ------------------------------------------------------------------------------------------- */
+
+static lk_rc look(lk_rollout_store *s, lk_err *err)
+{
+    lk_rollout_snapshot *snapshot = NULL;
+    lk_rc                rc = lk_rollout_view_take(s->view, &snapshot, err);
+    if (rc == LK_OK) {
+        lk_rollout_snapshot_unref(s->admitted);
+        s->admitted = snapshot;
+    }
+    return rc;
+}
+
+static lk_rc prepare(
+    void *context, lk_rollout_add *adds, lk_arena *arena, lk_generation_rows *out, lk_err *err)
+{
+    lk_rollout_store *s = context;
+    lk_rc             rc = look(s, err);
+    return rc == LK_OK ? lk_rollout_admit(s->admitted, s->options.on_conflict, adds, arena, out, err) : rc;
+}
+
+static lk_bytes text_at(const struct ArrowArray *column, int64_t row)
+{
+    const int32_t *offsets = (const int32_t *)column->buffers[1] + column->offset + row;
+    return (lk_bytes){(const char *)column->buffers[2] + offsets[0], (size_t)(offsets[1] - offsets[0])};
+}
+
+/* Rows of a log entry that are no tombstones, and whose ids nobody has yet. */
+static lk_rc select_new(const lk_rollout_store *s, const struct ArrowSchema *schema,
+    const struct ArrowArray *batch, lk_id_map *seen, uint8_t *selection, size_t *selected, lk_err *err)
+{
+    int64_t id_at = lk_schema_find(schema, LK_LITERAL("id"));
+    int64_t tombstone_at = lk_schema_find(schema, LK_LITERAL("_tombstone"));
+    *selected = 0;
+    if (id_at < 0 || strcmp(schema->children[id_at]->format, "u") != 0) {
+        return lk_fail(err, LK_E_CORRUPT_FILE, "a log entry has no column id");
+    }
+    for (int64_t row = 0; row < batch->length; row++) {
+        const struct ArrowArray *dead = tombstone_at < 0 ? NULL : batch->children[tombstone_at];
+        lk_bytes                 id = text_at(batch->children[id_at], row);
+        struct ArrowArray        found = {0};
+        size_t                   wanted;
+        selection[row] = 0;
+        if ((dead != NULL && ArrowBitGet(dead->buffers[1], dead->offset + row) != 0) ||
+            !lk_id_map_add(seen, id, (lk_id_place){0})) {
+            continue;
+        }
+        lk_rc rc = lk_rollout_snapshot_find(s->admitted, &id, 1, NULL, &found, &wanted, err);
+        if (rc != LK_OK) {
+            return rc;
+        }
+        selection[row] = found.length == 0;
+        *selected += selection[row];
+        lk_array_release(&found);
+    }
+    return LK_OK;
+}
+
+/* Takes *batch, rows of an entry; adds what is new of it to out. */
+static lk_rc replay_batch(const lk_rollout_store *s, const struct ArrowSchema *schema,
+    struct ArrowArray *batch, lk_id_map *seen, lk_arena *arena, lk_buf *batches, lk_buf *ids, lk_err *err)
+{
+    const struct ArrowSchema *table = lk_dataset_schema(s->admitted->base);
+    lk_shared_array          *whole = lk_array_share(batch);
+    const struct ArrowArray  *rows = lk_shared_array_get(whole);
+    uint8_t                  *selection = calloc(1, (size_t)rows->length + 1);
+    struct ArrowArray         few = {0}, aligned = {0};
+    size_t                    selected = 0;
+    LK_ASSERT(selection != NULL);
+    lk_rc rc = select_new(s, schema, rows, seen, selection, &selected, err);
+    if (rc == LK_OK && selected > 0) {
+        rc = lk_array_filter(schema, rows, selection, (int64_t)selected, &few, err);
+    }
+    if (rc == LK_OK && selected > 0) {
+        rc = lk_rollout_rows_align(schema, &few, table, &aligned, err);
+    }
+    if (rc == LK_OK && selected > 0) {
+        int64_t          id_at = lk_schema_find(table, LK_LITERAL("id"));
+        lk_shared_array *kept = lk_array_share(&aligned);
+        lk_buf_append(batches, &kept, sizeof(lk_shared_array *));
+        for (size_t row = 0; row < selected; row++) {
+            lk_bytes id =
+                lk_arena_copy(arena, text_at(lk_shared_array_get(kept)->children[id_at], (int64_t)row));
+            lk_buf_append(ids, &id, sizeof id);
+        }
+    }
+    lk_array_release(&few);
+    lk_shared_array_unref(whole);
+    free(selection);
+    return rc;
+}
+
+/* The lists move into the arena, where the writer wants them. */
+static void give_rows(
+    const lk_rollout_store *s, lk_buf *batches, lk_buf *ids, lk_arena *arena, lk_generation_rows *out)
+{
+    *out = (lk_generation_rows){.schema = lk_dataset_schema(s->admitted->base),
+        .batches = (lk_shared_array *const *)(const void *)lk_arena_copy(arena, lk_buf_view(batches)).data,
+        .batch_count = batches->size / sizeof(lk_shared_array *),
+        .ids = (const lk_bytes *)(const void *)lk_arena_copy(arena, lk_buf_view(ids)).data,
+        .row_count = ids->size / sizeof(lk_bytes)};
+}
+
+static lk_rc replay(void *context, lk_batches *entry, lk_arena *arena, lk_generation_rows *out, lk_err *err)
+{
+    lk_rollout_store *s = context;
+    lk_id_map        *seen = lk_id_map_new(0);
+    lk_buf batches = {0}, ids = {0}, kept = {0}; /* kept: entries' batches, whose ids seen refers to */
+    lk_rc  rc = look(s, err);
+    for (bool more = rc == LK_OK; more;) {
+        struct ArrowArray batch = {0};
+        rc = lk_batches_next(entry, &batch, err);
+        more = rc == LK_OK && batch.release != NULL;
+        if (more) {
+            struct ArrowArray again = {0};
+            lk_shared_array  *shared = lk_array_share(&batch);
+            lk_shared_batch_slice(shared, 0, lk_shared_array_get(shared)->length, &again);
+            lk_buf_append(&kept, &shared, sizeof(lk_shared_array *));
+            rc = replay_batch(s, &entry->schema, &again, seen, arena, &batches, &ids, err);
+            more = rc == LK_OK;
+        }
+    }
+    give_rows(s, &batches, &ids, arena, out);
+    for (size_t i = 0; i < kept.size / sizeof(lk_shared_array *); i++) {
+        lk_shared_array_unref(((lk_shared_array **)(void *)kept.data)[i]);
+    }
+    lk_id_map_free(seen);
+    lk_buf_deinit(&batches);
+    lk_buf_deinit(&ids);
+    lk_buf_deinit(&kept);
+    return rc;
+}
+
+/* The view finds it by itself. */
+static void flushed(void *context, const lk_shard_generation *generation, const lk_generation_rows *rows)
+{
+    (void)context;
+    (void)generation;
+    (void)rows;
+}
+
+static const lk_rollout_writer_ops writer_ops = {prepare, replay, flushed};
+
+/* -- life -------------------------------------------------------------------------------------------------------------- */
+
+static lk_rollout_store *new_store(
+    const lk_lance_env *env, lk_store *late, const lk_rollout_options *options, lk_dataset *base)
+{
+    lk_rollout_store *s = calloc(1, sizeof *s);
+    LK_ASSERT(s != NULL);
+    s->env = *env;
+    s->options = *options;
+    lk_buf_append_bytes(&s->instance_id, options->instance_id);
+    s->options.instance_id = lk_buf_view(&s->instance_id);
+    s->shard = lk_shard_of_instance(s->options.instance_id);
+    s->view = lk_rollout_view_new(&s->env, base);
+    lk_mutex_init(&s->mutex, LK_RANK_ENGINE);
+    const lk_rollout_writer_options writer = {.env = &s->env,
+        .late = late,
+        .shard = s->shard,
+        .log = options->log,
+        .ops = &writer_ops,
+        .context = s};
+    s->writer = lk_rollout_writer_new(&writer);
+    return s;
+}
+
+lk_rc lk_rollout_store_create(const lk_lance_env *env, lk_store *late, const lk_rollout_options *options,
+    lk_rollout_store **out, lk_err *err)
+{
+    lk_dataset *base = NULL;
+    LK_ASSERT(options->instance_id.size > 0);
+    lk_rc rc = lk_base_table_create(env, !options->older_columns, &base, err);
+    if (rc == LK_OK) {
+        *out = new_store(env, late, options, base);
+    }
+    lk_dataset_unref(base);
+    return rc;
+}
+
+lk_rc lk_rollout_store_open(const lk_lance_env *env, lk_store *late, const lk_rollout_options *options,
+    lk_rollout_store **out, lk_err *err)
+{
+    lk_dataset *base = NULL;
+    LK_ASSERT(options->instance_id.size > 0);
+    lk_rc rc = lk_base_table_open(env, &base, err);
+    if (rc == LK_OK) {
+        *out = new_store(env, late, options, base);
+    }
+    lk_dataset_unref(base);
+    return rc;
+}
+
+void lk_rollout_store_close(lk_rollout_store *s)
+{
+    if (s == NULL) {
+        return;
+    }
+    LK_ASSERT(!s->merging);
+    lk_rollout_writer_free(s->writer);
+    lk_rollout_snapshot_unref(s->admitted);
+    lk_rollout_view_free(s->view);
+    lk_mutex_deinit(&s->mutex);
+    lk_buf_deinit(&s->instance_id);
+    free(s);
+}
+
+lk_uuid lk_rollout_store_shard(const lk_rollout_store *s)
+{
+    return s->shard;
+}
+
+/* -- merging ------------------------------------------------------------------------------------------------------------ */
+
+static bool begin_merge(lk_rollout_store *s)
+{
+    lk_mutex_lock(&s->mutex);
+    bool begins = !s->merging;
+    s->merging = true;
+    lk_mutex_unlock(&s->mutex);
+    return begins;
+}
+
+static void end_merge(lk_rollout_store *s, lk_rc rc, const lk_rollout_merge_report *report)
+{
+    lk_mutex_lock(&s->mutex);
+    s->merging = false;
+    s->stats.merges += rc == LK_OK && report->generations > 0;
+    s->stats.merge_failures += rc != LK_OK;
+    s->stats.merged_generations += report->generations;
+    s->stats.merged_rows += rc == LK_OK ? report->rows : 0;
+    lk_mutex_unlock(&s->mutex);
+}
+
+lk_rc lk_rollout_store_merge(lk_rollout_store *s, const lk_rollout_merge_options *options,
+    lk_rollout_merge_report *report, lk_err *err)
+{
+    *report = (lk_rollout_merge_report){0};
+    if (!begin_merge(s)) {
+        return lk_refuse(err, LK_E_CONFLICT, "another merge is running");
+    }
+    lk_rc rc = lk_rollout_merge(&s->env, s->view, s->writer, s->shard, options, report, err);
+    end_merge(s, rc, report);
+    return rc;
+}
+
+/* The rows of the add that sets it off are durable already: what becomes of the merge is no concern of theirs. */
+static void merge_if_due(lk_rollout_store *s)
+{
+    const lk_rollout_merge_options all = {0};
+    lk_rollout_merge_report        report;
+    lk_rollout_writer_stats        writer;
+    lk_err                         ignored = {0};
+    lk_rollout_writer_read_stats(s->writer, &writer);
+    if (s->options.merge_after > 0 && writer.pending_generations >= s->options.merge_after) {
+        lk_rc rc = lk_rollout_store_merge(s, &all, &report, &ignored);
+        (void)rc; /* counted; the next add tries again */
+    }
+}
+
+/* -- adds and reads ------------------------------------------------------------------------------------------------------ */
+
+static lk_rc ensure_index(lk_rollout_store *s, uint64_t *base_version, lk_err *err)
+{
+    lk_dataset *base = NULL;
+    lk_rc       rc = lk_base_table_open(&s->env, &base, err);
+    if (rc == LK_OK) {
+        rc = lk_base_table_writable(lk_dataset_schema(base), err);
+    }
+    if (rc == LK_OK) {
+        rc = lk_base_table_index(&base, err);
+    }
+    if (rc == LK_OK) {
+        *base_version = lk_dataset_version(base);
+    }
+    lk_dataset_unref(base);
+    return rc;
+}
+
+lk_rc lk_rollout_store_add(
+    lk_rollout_store *s, lk_records *records, bool payloads_due, uint64_t *base_version, lk_err *err)
+{
+    size_t            count = lk_records_count(records);
+    bool             *has_time = calloc(count + 1, sizeof *has_time);
+    struct ArrowArray batch = {0};
+    uint64_t          version = 0;
+    LK_ASSERT(has_time != NULL);
+    for (size_t i = 0; i < count; i++) {
+        has_time[i] = lk_records_has_time(records, i);
+    }
+    lk_rc rc = lk_records_finish(records, payloads_due, &batch, err);
+    if (rc == LK_OK) {
+        rc = ensure_index(s, &version, err);
+    }
+    if (rc == LK_OK) {
+        lk_rollout_request request = {lk_array_share(&batch), has_time};
+        lk_rollout_add     add = {.what = &request};
+        rc = lk_rollout_writer_add(s->writer, &add, err);
+        lk_shared_array_unref(request.records);
+    }
+    lk_array_release(&batch);
+    free(has_time);
+    if (rc == LK_OK) {
+        merge_if_due(s);
+    }
+    if (base_version != NULL) {
+        *base_version = version;
+    }
+    return rc;
+}
+
+lk_rc lk_rollout_store_snapshot(
+    lk_rollout_store *s, uint64_t base_version, lk_rollout_snapshot **out, lk_err *err)
+{
+    return base_version == 0 ? lk_rollout_view_take(s->view, out, err)
+                             : lk_rollout_view_at(s->view, base_version, out, err);
+}
+
+void lk_rollout_store_read_stats(lk_rollout_store *s, lk_rollout_store_stats *out)
+{
+    lk_mutex_lock(&s->mutex);
+    *out = s->stats;
+    lk_mutex_unlock(&s->mutex);
+    lk_rollout_writer_read_stats(s->writer, &out->writer);
+}

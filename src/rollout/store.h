@@ -1,0 +1,58 @@
+#ifndef LK_ROLLOUT_STORE_H
+#define LK_ROLLOUT_STORE_H
+/*
+ * store.h - one rollout store as an instance works with it: adds go to the instance's own shard, reads see the base table
+ * and every shard, merges move the shard's generations into the base table.
+ *
+ * Invariants:
+ *   1. lk_rollout_store_add returns LK_OK only when its records are durable and visible to every reader.
+ *   2. A merge that fails never fails the add that set it off.
+ *   3. Nothing is created by opening; a store is created by one of its creators.
+ *
+ * Threads: shared. One merge at a time runs; adds go on meanwhile, but for the moment of its last step.
+ */
+#include "rollout/admit.h"
+#include "rollout/merge.h"
+
+typedef struct lk_rollout_options {
+    lk_bytes instance_id; /* whose shard; not empty, copied */
+    uint64_t merge_after; /* an add that makes so many generations pending merges them all; 0: never */
+    lk_rollout_conflict on_conflict;
+    bool                log;           /* write log entries, too */
+    bool                older_columns; /* create: the 31 of lance-context 0.6.3 */
+} lk_rollout_options;
+
+typedef struct lk_rollout_store lk_rollout_store;
+
+/*
+ * env->store is rooted at the store's own directory and durable; late: the same place, for files that may be synced together
+ * (NULL: env->store). All borrowed. LK_E_TABLE_EXISTS; LK_E_NOT_FOUND (and nothing is made); LK_E_UNSUPPORTED_FORMAT.
+ */
+LK_MUST_CHECK lk_rc lk_rollout_store_create(const lk_lance_env *env, lk_store *late,
+    const lk_rollout_options *options, lk_rollout_store **out, lk_err *err);
+LK_MUST_CHECK lk_rc lk_rollout_store_open(const lk_lance_env *env, lk_store *late,
+    const lk_rollout_options *options, lk_rollout_store **out, lk_err *err);
+void                lk_rollout_store_close(lk_rollout_store *store); /* nobody is in it; accepts NULL */
+
+lk_uuid lk_rollout_store_shard(const lk_rollout_store *store);
+
+/* Adds the records of a builder that was filled and not finished; payloads_due as there. *base_version may be NULL.
+ * LK_E_INVALID_REQUEST, LK_E_CONFLICT (an id is taken), LK_E_SHARD_FENCED, storage's errors; err->maybe_applied. */
+LK_MUST_CHECK lk_rc lk_rollout_store_add(
+    lk_rollout_store *store, lk_records *records, bool payloads_due, uint64_t *base_version, lk_err *err);
+
+/* base_version 0: everything, now; else the base table alone at that version. */
+LK_MUST_CHECK lk_rc lk_rollout_store_snapshot(
+    lk_rollout_store *store, uint64_t base_version, lk_rollout_snapshot **out, lk_err *err);
+
+/* Merges what is pending of this instance's shard. */
+LK_MUST_CHECK lk_rc lk_rollout_store_merge(lk_rollout_store *store, const lk_rollout_merge_options *options,
+    lk_rollout_merge_report *report, lk_err *err);
+
+typedef struct lk_rollout_store_stats {
+    lk_rollout_writer_stats writer;
+    uint64_t                merges, merge_failures, merged_generations, merged_rows;
+} lk_rollout_store_stats;
+void lk_rollout_store_read_stats(lk_rollout_store *store, lk_rollout_store_stats *out);
+
+#endif

@@ -1,0 +1,209 @@
+/* store_test.c - a store as an instance works with it: adds, repeats, merges that adds set off, log entries of the dead. */
+#include "rollout/store.h"
+
+#include "base/file.h"
+#include "io/local.h"
+#include "rollout/query.h"
+#include "rollout/records_json.h"
+#include "rollout/store_fixture.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include <cmocka.h>
+
+static char         root[64];
+static lk_store    *store;
+static lk_lance_env env;
+
+static int open_root(void **state)
+{
+    lk_err err = {0};
+    (void)snprintf(root, sizeof root, "%s/lake-store-XXXXXX", P_tmpdir);
+    env = (lk_lance_env){.clock = lk_clock_real(), .random = lk_random_os()};
+    if (mkdtemp(root) == NULL || lk_local_store_open(&store, lk_bytes_of(root), false, &err) != LK_OK) {
+        return -1;
+    }
+    env.store = store;
+    return 0;
+}
+
+static int close_root(void **state)
+{
+    lk_err err = {0};
+    lk_store_close(store);
+    return lk_directory_remove(root, &err) == LK_OK ? 0 : -1;
+}
+
+static lk_rollout_options options_of(const char *instance, uint64_t merge_after)
+{
+    return (lk_rollout_options){
+        .instance_id = lk_bytes_of(instance), .merge_after = merge_after, .log = true};
+}
+
+static lk_rollout_store *must(bool create, const char *instance, uint64_t merge_after)
+{
+    lk_err             err = {0};
+    lk_rollout_store  *s = NULL;
+    lk_rollout_options options = options_of(instance, merge_after);
+    lk_rc              rc = create ? lk_rollout_store_create(&env, NULL, &options, &s, &err)
+                                   : lk_rollout_store_open(&env, NULL, &options, &s, &err);
+    if (rc != LK_OK) {
+        fail_msg("%s", err.context);
+    }
+    return s;
+}
+
+static lk_rc add(lk_rollout_store *s, const char *lines, lk_err *err)
+{
+    lk_records *records = NULL;
+    assert_int_equal(lk_records_open(77000000, NULL, &records, err), LK_OK);
+    assert_int_equal(lk_records_read_ndjson(records, lk_bytes_of(lines), err), LK_OK);
+    lk_rc rc = lk_rollout_store_add(s, records, false, NULL, err);
+    lk_records_close(records);
+    return rc;
+}
+
+#define REC(id, more) "{\"id\":\"" id "\",\"rollout_id\":\"r\"" more "}\n"
+
+/* "a b /2 3": the ids, how many generations, how many base rows. */
+static void expect(lk_rollout_store *s, const char *expected)
+{
+    lk_err                 err = {0};
+    lk_rollout_snapshot   *snapshot = NULL;
+    lk_batches            *rows = NULL;
+    struct ArrowArray      batch = {0};
+    lk_buf                 text = {0};
+    const lk_rollout_query query = {.order = LK_ROLLOUT_BY_ID, .limit = UINT64_MAX};
+    assert_int_equal(lk_rollout_store_snapshot(s, 0, &snapshot, &err), LK_OK);
+    assert_int_equal(lk_rollout_query_open(snapshot, &query, &rows, &err), LK_OK);
+    while (lk_batches_next(rows, &batch, &err) == LK_OK && batch.release != NULL) {
+        for (int64_t i = 0; i < batch.length; i++) {
+            lk_buf_format(&text, "%.*s ", LK_FMT(fixture_id(&batch, i)));
+        }
+        lk_array_release(&batch);
+    }
+    lk_buf_format(&text, "/%zu %d", snapshot->source_count, (int)lk_dataset_row_count(snapshot->base));
+    assert_string_equal(text.data, expected);
+    lk_buf_deinit(&text);
+    lk_batches_close(rows);
+    lk_rollout_snapshot_unref(snapshot);
+}
+
+static void a_store_is_made_once_and_opened_by_anyone(void **state)
+{
+    lk_err             err = {0};
+    lk_rollout_store  *s = NULL;
+    lk_rollout_options options = options_of("rollout-0", 0);
+    assert_int_equal(lk_rollout_store_open(&env, NULL, &options, &s, &err), LK_E_NOT_FOUND);
+    err = (lk_err){0};
+    s = must(true, "rollout-0", 0);
+    lk_rollout_store *second = NULL;
+    assert_int_equal(lk_rollout_store_create(&env, NULL, &options, &second, &err), LK_E_TABLE_EXISTS);
+    err = (lk_err){0};
+    second = must(false, "rollout-1", 0);
+    assert_int_equal(add(s, REC("a", ""), &err), LK_OK);
+    expect(second, "a /1 0");
+    assert_int_equal(add(second, REC("b", "") REC("c", ""), &err), LK_OK);
+    expect(s, "a b c /2 0");
+    lk_rollout_store_close(s);
+    lk_rollout_store_close(second);
+}
+
+static void a_repeat_adds_nothing_and_another_record_is_a_conflict(void **state)
+{
+    lk_err            err = {0};
+    lk_rollout_store *s = must(true, "rollout-0", 0), *second = must(false, "rollout-1", 0);
+    assert_int_equal(add(s, REC("a", ",\"reward\":1"), &err), LK_OK);
+    assert_int_equal(add(s, REC("a", ",\"reward\":1.0"), &err), LK_OK);
+    assert_int_equal(add(second, REC("a", ",\"reward\":1.0"), &err), LK_OK);
+    expect(s, "a /1 0");
+    assert_int_equal(add(second, REC("b", "") REC("a", ",\"reward\":2"), &err), LK_E_CONFLICT);
+    expect(s, "a /1 0");
+    lk_rollout_store_close(s);
+    lk_rollout_store_close(second);
+}
+
+static void every_fifth_generation_sets_off_a_merge(void **state)
+{
+    static const char *const lines[] = {
+        REC("a", ""), REC("b", ""), REC("c", ""), REC("d", ""), REC("e", ""), REC("f", "")};
+    lk_err                 err = {0};
+    lk_rollout_store_stats stats;
+    lk_rollout_store      *s = must(true, "rollout-0", 5);
+    for (size_t i = 0; i < 4; i++) {
+        assert_int_equal(add(s, lines[i], &err), LK_OK);
+    }
+    expect(s, "a b c d /4 0");
+    assert_int_equal(add(s, lines[4], &err), LK_OK);
+    expect(s, "a b c d e /0 5");
+    assert_int_equal(add(s, lines[5], &err), LK_OK);
+    expect(s, "a b c d e f /1 5");
+    lk_rollout_store_read_stats(s, &stats);
+    assert_int_equal(stats.merges, 1);
+    assert_int_equal(stats.merged_rows, 5);
+    assert_int_equal(stats.merge_failures, 0);
+    assert_int_equal(stats.writer.rows, 6);
+    lk_rollout_store_close(s);
+}
+
+/* Another instance of the same name wrote its log and died before its flush. */
+static void rows_that_only_the_log_has_come_back_once(void **state)
+{
+    lk_err             err = {0};
+    bool               created;
+    lk_buf             entry = {0};
+    struct ArrowSchema schema = {0};
+    struct ArrowArray  batch = {0};
+    lk_records        *records = NULL;
+    lk_rollout_store  *s = must(true, "rollout-0", 0);
+    assert_int_equal(add(s, REC("a", ""), &err), LK_OK);
+    lk_uuid shard = lk_rollout_store_shard(s);
+    lk_rollout_store_close(s);
+
+    lk_record_schema(true, &schema);
+    assert_int_equal(lk_records_open(1, NULL, &records, &err), LK_OK);
+    assert_int_equal(
+        lk_records_read_ndjson(
+            records, LK_LITERAL(REC("a", "") REC("x", ",\"binary_payload\":\"AAEC\"") REC("y", "")), &err),
+        LK_OK);
+    assert_int_equal(lk_records_finish(records, false, &batch, &err), LK_OK);
+    lk_shared_array *rows = lk_array_share(&batch);
+    assert_int_equal(lk_wal_encode(&schema, &rows, 1, 1, &entry, &err), LK_OK);
+    assert_int_equal(lk_wal_put(store, shard, 2, lk_buf_view(&entry), &created, &err), LK_OK);
+    lk_shared_array_unref(rows);
+    lk_records_close(records);
+    lk_schema_release(&schema);
+    lk_buf_deinit(&entry);
+
+    s = must(false, "rollout-0", 0);
+    expect(s, "a /1 0");
+    assert_int_equal(add(s, REC("b", ""), &err), LK_OK);
+    expect(s, "a b x y /3 0");
+    lk_rollout_snapshot *snapshot = NULL;
+    struct ArrowArray    payload = {0};
+    bool                 found;
+    assert_int_equal(lk_rollout_store_snapshot(s, 0, &snapshot, &err), LK_OK);
+    assert_int_equal(
+        lk_rollout_snapshot_payload(snapshot, LK_LITERAL("x"), NULL, &payload, &found, &err), LK_OK);
+    assert_true(found && payload.children[0]->null_count == 0);
+    lk_array_release(&payload);
+    lk_rollout_snapshot_unref(snapshot);
+    lk_rollout_store_close(s);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup_teardown(a_store_is_made_once_and_opened_by_anyone, open_root, close_root),
+        cmocka_unit_test_setup_teardown(
+            a_repeat_adds_nothing_and_another_record_is_a_conflict, open_root, close_root),
+        cmocka_unit_test_setup_teardown(every_fifth_generation_sets_off_a_merge, open_root, close_root),
+        cmocka_unit_test_setup_teardown(rows_that_only_the_log_has_come_back_once, open_root, close_root),
+    };
+    return cmocka_run_group_tests_name("store", tests, NULL, NULL);
+}
