@@ -171,7 +171,11 @@ void lk_args_help(const lk_command *command, const lk_arg *args, size_t count, F
     for (size_t i = 0; i < count; i++) {
         int width = fprintf(out, "  %s%s%s", args[i].name, args[i].value != NULL ? " " : "",
             args[i].value != NULL ? args[i].value : "");
-        fprintf(out, "%*s%s%s\n", width < HELP_COLUMN ? HELP_COLUMN - width : 1, "", args[i].help,
+        if (width >= HELP_COLUMN) {
+            fputs("\n", out);
+            width = 0;
+        }
+        fprintf(out, "%*s%s%s\n", HELP_COLUMN - width, "", args[i].help,
             args[i].kind == LK_ARG_TEXTS ? " (may be repeated)" : "");
     }
     fprintf(out, "  %-*s%s\n", HELP_COLUMN - 2, "--help", "show this");

@@ -189,6 +189,7 @@ static void help_shows_the_table(void **state)
         {"FILE", LK_ARG_OPTIONAL_OPERAND, &text, NULL, "the file", false},
         {"--json", LK_ARG_FLAG, &json, NULL, "as JSON", false},
         {"--output", LK_ARG_TEXT, &text, "FILE", "where to", true},
+        {"--when-it-is-missing", LK_ARG_TEXT, &text, "create|fail", "what then", false},
     };
     const lk_command command = {"do it", "does it", "At length."};
     char            *shown = NULL;
@@ -201,6 +202,8 @@ static void help_shows_the_table(void **state)
                                "  FILE                        the file\n"
                                "  --json                      as JSON\n"
                                "  --output FILE               where to\n"
+                               "  --when-it-is-missing create|fail\n"
+                               "                              what then\n"
                                "  --help                      show this\n"
                                "\nAt length.\n");
     free(shown);

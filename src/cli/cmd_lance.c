@@ -101,7 +101,7 @@ static int info(lk_cli *cli, int argc, char **argv)
     lk_err       err = {0};
     int          code = 0;
     const lk_arg args[] = {
-        {"URI", LK_ARG_OPERAND, &uri, NULL, "directory of the dataset", false},
+        {"URI", LK_ARG_OPERAND, &uri, NULL, "directory of the dataset, or s3://BUCKET/PREFIX", false},
         {"--version", LK_ARG_U64, &version, "N", "this version instead of the latest", false},
         {"--json", LK_ARG_FLAG, &json, NULL, "one JSON object", false},
     };
@@ -132,7 +132,7 @@ static int versions(lk_cli *cli, int argc, char **argv)
     lk_err       err = {0};
     int          code = 0;
     const lk_arg args[] = {
-        {"URI", LK_ARG_OPERAND, &uri, NULL, "directory of the dataset", false},
+        {"URI", LK_ARG_OPERAND, &uri, NULL, "directory of the dataset, or s3://BUCKET/PREFIX", false},
         {"--json", LK_ARG_FLAG, &json, NULL, "one JSON array", false},
     };
     if (!lk_cli_parse(

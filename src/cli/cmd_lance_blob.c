@@ -81,7 +81,7 @@ static int blob(lk_cli *cli, int argc, char **argv)
     lk_err       err = {0};
     int          code = 0;
     const lk_arg args[] = {
-        {"URI", LK_ARG_OPERAND, &uri, NULL, "directory of the dataset", false},
+        {"URI", LK_ARG_OPERAND, &uri, NULL, "directory of the dataset, or s3://BUCKET/PREFIX", false},
         {"--column", LK_ARG_TEXT, &column, "NAME", "the blob column", true},
         {"--row", LK_ARG_U64, &row, "N", "position in the dataset, from 0; deleted rows do not count", false},
         {"--offset", LK_ARG_U64, &offset, "N", "skip so many bytes", false},

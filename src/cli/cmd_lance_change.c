@@ -82,7 +82,7 @@ static int tag_list(lk_cli *cli, int argc, char **argv)
     lk_err       err = {0};
     int          code = 0;
     const lk_arg args[] = {
-        {"URI", LK_ARG_OPERAND, &uri, NULL, "directory of the dataset", false},
+        {"URI", LK_ARG_OPERAND, &uri, NULL, "directory of the dataset, or s3://BUCKET/PREFIX", false},
         {"--json", LK_ARG_FLAG, &json, NULL, "one JSON array", false},
     };
     if (!parse(cli, TAG_LIST, args, sizeof args / sizeof args[0], argc, argv, &code)) {
@@ -107,7 +107,7 @@ static int put_tag(lk_cli *cli, int row, int argc, char **argv)
     lk_err       err = {0};
     int          code = 0;
     const lk_arg args[] = {
-        {"URI", LK_ARG_OPERAND, &uri, NULL, "directory of the dataset", false},
+        {"URI", LK_ARG_OPERAND, &uri, NULL, "directory of the dataset, or s3://BUCKET/PREFIX", false},
         {"NAME", LK_ARG_OPERAND, &name, NULL, "letters, digits, '.', '-' and '_'", false},
         {"--version", LK_ARG_U64, &version, "N", "name this version instead of the latest", false},
     };
@@ -142,7 +142,7 @@ static int tag_delete(lk_cli *cli, int argc, char **argv)
     lk_err       err = {0};
     int          code = 0;
     const lk_arg args[] = {
-        {"URI", LK_ARG_OPERAND, &uri, NULL, "directory of the dataset", false},
+        {"URI", LK_ARG_OPERAND, &uri, NULL, "directory of the dataset, or s3://BUCKET/PREFIX", false},
         {"NAME", LK_ARG_OPERAND, &name, NULL, "the tag", false},
     };
     if (!parse(cli, TAG_DELETE, args, sizeof args / sizeof args[0], argc, argv, &code)) {
@@ -167,7 +167,7 @@ static int restore(lk_cli *cli, int argc, char **argv)
     lk_err       err = {0};
     int          code = 0;
     const lk_arg args[] = {
-        {"URI", LK_ARG_OPERAND, &uri, NULL, "directory of the dataset", false},
+        {"URI", LK_ARG_OPERAND, &uri, NULL, "directory of the dataset, or s3://BUCKET/PREFIX", false},
         {"--version", LK_ARG_U64, &version, "N", "the version to have again", true},
         {"--json", LK_ARG_FLAG, &json, NULL, "one JSON object", false},
     };
@@ -215,7 +215,7 @@ static int delete_rows(lk_cli *cli, int argc, char **argv)
     lk_err           err = {0};
     int              code = 0;
     const lk_arg     args[] = {
-            {"URI", LK_ARG_OPERAND, &uri, NULL, "directory of the dataset", false},
+            {"URI", LK_ARG_OPERAND, &uri, NULL, "directory of the dataset, or s3://BUCKET/PREFIX", false},
             {"--where", LK_ARG_TEXT, &condition, "SQL", "delete the rows for which this is true", true},
             {"--json", LK_ARG_FLAG, &json, NULL, "one JSON object", false},
     };
@@ -290,8 +290,8 @@ static int columns_add(lk_cli *cli, int argc, char **argv)
     lk_err             err = {0};
     int                code = 0;
     const lk_arg       args[] = {
-              {"URI", LK_ARG_OPERAND, &uri, NULL, "directory of the dataset", false},
-              {"--column", LK_ARG_TEXTS, &columns, "NAME:TYPE", "a column to add; may be repeated", true},
+              {"URI", LK_ARG_OPERAND, &uri, NULL, "directory of the dataset, or s3://BUCKET/PREFIX", false},
+              {"--column", LK_ARG_TEXTS, &columns, "NAME:TYPE", "a column to add", true},
               {"--value", LK_ARG_TEXTS, &values, "SQL", "the columns' values, in the same order; else null", false},
               {"--json", LK_ARG_FLAG, &json, NULL, "one JSON object", false},
     };
@@ -321,8 +321,8 @@ static int columns_drop(lk_cli *cli, int argc, char **argv)
     lk_err       err = {0};
     int          code = 0;
     const lk_arg args[] = {
-        {"URI", LK_ARG_OPERAND, &uri, NULL, "directory of the dataset", false},
-        {"--column", LK_ARG_TEXTS, &columns, "NAME", "a column, or STRUCT.FIELD; may be repeated", true},
+        {"URI", LK_ARG_OPERAND, &uri, NULL, "directory of the dataset, or s3://BUCKET/PREFIX", false},
+        {"--column", LK_ARG_TEXTS, &columns, "NAME", "a column, or STRUCT.FIELD", true},
         {"--json", LK_ARG_FLAG, &json, NULL, "one JSON object", false},
     };
     if (!parse(cli, COLUMNS_DROP, args, sizeof args / sizeof args[0], argc, argv, &code)) {
@@ -346,7 +346,7 @@ static int columns_rename(lk_cli *cli, int argc, char **argv)
     lk_err       err = {0};
     int          code = 0;
     const lk_arg args[] = {
-        {"URI", LK_ARG_OPERAND, &uri, NULL, "directory of the dataset", false},
+        {"URI", LK_ARG_OPERAND, &uri, NULL, "directory of the dataset, or s3://BUCKET/PREFIX", false},
         {"--column", LK_ARG_TEXT, &from, "NAME", "the column, or STRUCT.FIELD", true},
         {"--to", LK_ARG_TEXT, &to, "NAME", "its new name, without the struct's", true},
         {"--json", LK_ARG_FLAG, &json, NULL, "one JSON object", false},
@@ -371,7 +371,7 @@ static int columns_cast(lk_cli *cli, int argc, char **argv)
     lk_err       err = {0};
     int          code = 0;
     const lk_arg args[] = {
-        {"URI", LK_ARG_OPERAND, &uri, NULL, "directory of the dataset", false},
+        {"URI", LK_ARG_OPERAND, &uri, NULL, "directory of the dataset, or s3://BUCKET/PREFIX", false},
         {"--column", LK_ARG_TEXT, &column, "NAME", "the column", true},
         {"--to", LK_ARG_TEXT, &type, "TYPE", "its new type", true},
         {"--json", LK_ARG_FLAG, &json, NULL, "one JSON object", false},
@@ -441,7 +441,7 @@ static int clean_up(lk_cli *cli, int argc, char **argv)
     lk_err             err = {0};
     int                code = 0;
     const lk_arg       args[] = {
-              {"URI", LK_ARG_OPERAND, &uri, NULL, "directory of the dataset", false},
+              {"URI", LK_ARG_OPERAND, &uri, NULL, "directory of the dataset, or s3://BUCKET/PREFIX", false},
               {"--retain", LK_ARG_U64, &options.retain, "N", "the newest N versions stay (default 1)", false},
               {"--older-than", LK_ARG_TEXT, &older_than, "D",
                   "younger versions stay: 90s, 30m, 12h, 14d, 2w (default 14d; with --retain alone 0s)", false},
@@ -500,7 +500,7 @@ static int compact(lk_cli *cli, int argc, char **argv)
     lk_err             err = {0};
     int                code = 0;
     const lk_arg       args[] = {
-              {"URI", LK_ARG_OPERAND, &uri, NULL, "directory of the dataset", false},
+              {"URI", LK_ARG_OPERAND, &uri, NULL, "directory of the dataset, or s3://BUCKET/PREFIX", false},
               {"--target-rows", LK_ARG_U64, &options.target_rows, "N",
                   "rows of a full fragment (default 1,048,576)", false},
               {"--target-bytes", LK_ARG_U64, &options.target_bytes, "N",

@@ -67,7 +67,7 @@ static int create(lk_cli *cli, int argc, char **argv)
     lk_err           err = {0};
     int              code = 0;
     const lk_arg     args[] = {
-            {"URI", LK_ARG_OPERAND, &uri, NULL, "directory of the dataset", false},
+            {"URI", LK_ARG_OPERAND, &uri, NULL, "directory of the dataset, or s3://BUCKET/PREFIX", false},
             {"--column", LK_ARG_TEXT, &column, "NAME", "the column, or STRUCT.FIELD", true},
             {"--kind", LK_ARG_TEXT, &kind, "KIND", "btree (the default) finds rows, zonemap leaves blocks out",
                 false},
@@ -105,7 +105,7 @@ static int update(lk_cli *cli, int argc, char **argv)
     lk_err           err = {0};
     int              code = 0;
     const lk_arg     args[] = {
-            {"URI", LK_ARG_OPERAND, &uri, NULL, "directory of the dataset", false},
+            {"URI", LK_ARG_OPERAND, &uri, NULL, "directory of the dataset, or s3://BUCKET/PREFIX", false},
             {"NAME", LK_ARG_OPERAND, &name, NULL, "the index", false},
             {"--json", LK_ARG_FLAG, &json, NULL, "one JSON object", false},
     };
@@ -186,7 +186,7 @@ static int list(lk_cli *cli, int argc, char **argv)
     lk_err          err = {0};
     int             code = 0;
     const lk_arg    args[] = {
-           {"URI", LK_ARG_OPERAND, &uri, NULL, "directory of the dataset", false},
+           {"URI", LK_ARG_OPERAND, &uri, NULL, "directory of the dataset, or s3://BUCKET/PREFIX", false},
            {"--version", LK_ARG_U64, &version, "N", "of this version instead of the latest", false},
            {"--json", LK_ARG_FLAG, &json, NULL, "one JSON array, an object a segment", false},
     };
@@ -227,7 +227,7 @@ static int drop(lk_cli *cli, int argc, char **argv)
     lk_err       err = {0};
     int          code = 0;
     const lk_arg args[] = {
-        {"URI", LK_ARG_OPERAND, &uri, NULL, "directory of the dataset", false},
+        {"URI", LK_ARG_OPERAND, &uri, NULL, "directory of the dataset, or s3://BUCKET/PREFIX", false},
         {"NAME", LK_ARG_OPERAND, &name, NULL, "the index", false},
         {"--json", LK_ARG_FLAG, &json, NULL, "one JSON object", false},
     };

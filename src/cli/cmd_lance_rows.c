@@ -50,8 +50,8 @@ static int update(lk_cli *cli, int argc, char **argv)
     lk_err           err = {0};
     int              code = 0;
     const lk_arg     args[] = {
-            {"URI", LK_ARG_OPERAND, &uri, NULL, "directory of the dataset", false},
-            {"--set", LK_ARG_TEXTS, &texts, "COLUMN=SQL", "a column's new value; may be repeated", true},
+            {"URI", LK_ARG_OPERAND, &uri, NULL, "directory of the dataset, or s3://BUCKET/PREFIX", false},
+            {"--set", LK_ARG_TEXTS, &texts, "COLUMN=SQL", "a column's new value", true},
             {"--where", LK_ARG_TEXT, &condition, "SQL", "only rows for which this is true", false},
             {"--json", LK_ARG_FLAG, &json, NULL, "one JSON object", false},
     };
@@ -159,9 +159,9 @@ static int merge(lk_cli *cli, int argc, char **argv)
     lk_err           err = {0};
     int              code = 0;
     const lk_arg     args[] = {
-            {"URI", LK_ARG_OPERAND, &uri, NULL, "directory of the dataset", false},
+            {"URI", LK_ARG_OPERAND, &uri, NULL, "directory of the dataset, or s3://BUCKET/PREFIX", false},
             {"INPUT", LK_ARG_OPERAND, &input, NULL, "Arrow, Parquet, CSV or NDJSON file", false},
-            {"--on", LK_ARG_TEXTS, &keys, "COLUMN", "the key; may be repeated", true},
+            {"--on", LK_ARG_TEXTS, &keys, "COLUMN", "the key", true},
             {"--when-matched", LK_ARG_TEXT, &words.matched, "update|nothing", "default: update", false},
             {"--when-not-matched", LK_ARG_TEXT, &words.unmatched, "insert|nothing", "default: insert", false},
             {"--when-not-matched-by-source", LK_ARG_TEXT, &words.missing, "delete|nothing",

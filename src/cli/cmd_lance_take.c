@@ -1,6 +1,6 @@
 /*
- * cmd_lance_take.c - `lake lance scan|take`: rows of a Lance dataset into an Arrow file, without a server. A condition
- * is answered first, and only its rows are read.
+ * cmd_lance_take.c - `lake lance scan|take`: rows of a Lance dataset on the terminal or into an Arrow or Parquet file,
+ * without a server. A condition is answered first, and only its rows are read.
  */
 #include "arrow/ipc.h"
 #include "arrow/schema.h"
@@ -64,15 +64,18 @@ static lk_rc write_arrow(lk_batches *rows, const char *path, uint64_t *count, lk
     return rc;
 }
 
+/* Where the rows go: to a file by its ending, or to stdout in a format. */
+typedef struct destination {
+    const char      *path, *format_name, *blobs;
+    lk_output_format format; /* path == NULL */
+} destination;
+
 /* Writes to a temporary beside the target and renames it, so that a failure leaves no half file. */
 static lk_rc write_file(lk_batches *rows, const char *path, lk_arena *arena, uint64_t *count, lk_err *err)
 {
     lk_bytes temporary = lk_arena_format(arena, "%s.tmp%ld", path, (long)getpid());
-    if (strcmp(path, "-") == 0) {
-        return lk_output_write(rows, LK_OUTPUT_ARROW, stdout, count, err);
-    }
-    lk_rc rc = is_parquet(path) ? lk_sql_parquet_write(rows, temporary.data, count, err)
-                                : write_arrow(rows, temporary.data, count, err);
+    lk_rc    rc = is_parquet(path) ? lk_sql_parquet_write(rows, temporary.data, count, err)
+                                   : write_arrow(rows, temporary.data, count, err);
     if (rc == LK_OK && rename(temporary.data, path) != 0) {
         rc = lk_fail(err, LK_E_IO, "cannot rename to %s", path);
     }
@@ -82,21 +85,47 @@ static lk_rc write_file(lk_batches *rows, const char *path, lk_arena *arena, uin
     return rc;
 }
 
-/* How columns that are more than values are handed out. A file has one dictionary a column, a stream one a batch. */
-static lk_rc choose_view(const char *blobs, const char *output, lk_scan_options *options, lk_err *err)
+static lk_rc write_rows(lk_batches *rows, const destination *to, lk_arena *arena, lk_err *err)
 {
-    options->dictionary_values = strcmp(output, "-") != 0;
-    if (blobs != NULL && strcmp(blobs, "described") != 0 && strcmp(blobs, "bytes") != 0) {
-        return lk_cli_usage(err, "--blobs is described or bytes");
+    uint64_t count = 0;
+    lk_rc    rc = to->path != NULL ? write_file(rows, to->path, arena, &count, err)
+                                   : lk_output_write(rows, to->format, stdout, &count, err);
+    if (rc == LK_OK) {
+        fprintf(stderr, "%" PRIu64 " row%s\n", count, count == 1 ? "" : "s");
     }
-    options->blobs = blobs != NULL && strcmp(blobs, "bytes") == 0 ? LK_BLOBS_BYTES : LK_BLOBS_DESCRIBED;
-    return LK_OK;
+    return rc;
 }
 
-#define BLOBS_ARG(blobs)                                                        \
-    {                                                                           \
-        "--blobs", LK_ARG_TEXT, &(blobs), "HOW",                                \
-            "blob columns: described (where they lie; default) or bytes", false \
+/* Sets to->format, and how columns that are more than values are handed out: a file has one dictionary a column, a
+ * stream one a batch, text none. */
+static lk_rc choose_view(destination *to, lk_scan_options *options, lk_err *err)
+{
+    if (to->path != NULL && to->format_name != NULL) {
+        return lk_cli_usage(
+            err, "--format is for stdout, a file has the format of its ending: leave one of them out");
+    }
+    if (to->path != NULL && strcmp(to->path, "-") == 0) {
+        to->path = NULL;
+        to->format_name = "arrow";
+    }
+    if (to->blobs != NULL && strcmp(to->blobs, "described") != 0 && strcmp(to->blobs, "bytes") != 0) {
+        return lk_cli_usage(err, "--blobs is described or bytes");
+    }
+    options->blobs =
+        to->blobs != NULL && strcmp(to->blobs, "bytes") == 0 ? LK_BLOBS_BYTES : LK_BLOBS_DESCRIBED;
+    lk_rc rc = lk_output_format_parse(to->format_name, &to->format, err);
+    options->dictionary_values = to->path != NULL || to->format != LK_OUTPUT_ARROW;
+    return rc;
+}
+
+#define DESTINATION_ARGS(to)                                                                         \
+    {"--blobs", LK_ARG_TEXT, &(to).blobs, "HOW",                                                     \
+        "blob columns: described (where they lie; default) or bytes", false},                        \
+        {"--format", LK_ARG_TEXT, &(to).format_name, "FORMAT",                                       \
+            "on stdout: table (default), json, ndjson, csv or arrow", false},                        \
+    {                                                                                                \
+        "--output", LK_ARG_TEXT, &(to).path, "FILE",                                                 \
+            "write a Parquet (.parquet) or Arrow file instead (-o FILE); - is --format arrow", false \
     }
 
 /* The switches that both have for columns beside the dataset's own. */
@@ -273,16 +302,17 @@ static lk_rc choose_rows(
 
 static int scan(lk_cli *cli, int argc, char **argv)
 {
-    const char *uri = NULL, *columns = NULL, *output = NULL, *condition = NULL, *ids = NULL, *blobs = NULL;
-    uint64_t    version = 0, count = 0;
-    meta_flags  meta = {0};
+    const char     *uri = NULL, *columns = NULL, *condition = NULL, *ids = NULL;
+    uint64_t        version = 0;
+    destination     to = {0};
+    meta_flags      meta = {0};
     lk_scan_options options = {.limit = UINT64_MAX};
     lk_batches     *rows = NULL;
     lk_cli_lance    o = {.config = cli->config};
     lk_err          err = {0};
     int             code = 0;
     const lk_arg    args[] = {
-           {"URI", LK_ARG_OPERAND, &uri, NULL, "directory of the dataset", false},
+           {"URI", LK_ARG_OPERAND, &uri, NULL, "directory of the dataset, or s3://BUCKET/PREFIX", false},
            {"--columns", LK_ARG_TEXT, &columns, "A,B", "only these, in this order", false},
            {"--version", LK_ARG_U64, &version, "N", "this version instead of the latest", false},
            {"--filter", LK_ARG_TEXT, &condition, "SQL", "only rows for which this is true", false},
@@ -290,16 +320,14 @@ static int scan(lk_cli *cli, int argc, char **argv)
                "only rows with these ids: numbers, or an Arrow file's first column", false},
            {"--limit", LK_ARG_U64, &options.limit, "N", "at most so many rows", false},
            META_ARGS(meta),
-           BLOBS_ARG(blobs),
-           {"--output", LK_ARG_TEXT, &output, "FILE",
-               "Arrow or Parquet file to write, by its ending (-o FILE), or - for a stream on stdout", true},
+           DESTINATION_ARGS(to),
     };
     if (!lk_cli_parse(
             cli, &lk_cli_lance_take_commands[SCAN], args, sizeof args / sizeof args[0], argc, argv, &code)) {
         return code;
     }
     options.meta = meta_of(&meta);
-    lk_rc rc = choose_view(blobs, output, &options, &err);
+    lk_rc rc = choose_view(&to, &options, &err);
     if (rc == LK_OK) {
         rc = lk_cli_lance_open(&o, uri, version, &err);
     }
@@ -313,10 +341,7 @@ static int scan(lk_cli *cli, int argc, char **argv)
         rc = lk_dataset_scan(o.dataset, &options, &rows, &err);
     }
     if (rc == LK_OK) {
-        rc = write_file(rows, output, &cli->arena, &count, &err);
-    }
-    if (rc == LK_OK) {
-        fprintf(stderr, "%" PRIu64 " rows\n", count);
+        rc = write_rows(rows, &to, &cli->arena, &err);
     }
     lk_batches_close(rows);
     lk_row_set_free(options.rows);
@@ -338,8 +363,9 @@ static lk_rc read_rows(const char *offsets, const char *ids, lk_buf *list, lk_ta
 
 static int take(lk_cli *cli, int argc, char **argv)
 {
-    const char     *uri = NULL, *columns = NULL, *output = NULL, *offsets = NULL, *ids = NULL, *blobs = NULL;
-    uint64_t        version = 0, count = 0;
+    const char     *uri = NULL, *columns = NULL, *offsets = NULL, *ids = NULL;
+    uint64_t        version = 0;
+    destination     to = {0};
     meta_flags      meta = {0};
     lk_scan_options options = {.limit = UINT64_MAX};
     lk_take_rows    wanted = {0};
@@ -349,23 +375,21 @@ static int take(lk_cli *cli, int argc, char **argv)
     lk_err          err = {0};
     int             code = 0;
     const lk_arg    args[] = {
-           {"URI", LK_ARG_OPERAND, &uri, NULL, "directory of the dataset", false},
+           {"URI", LK_ARG_OPERAND, &uri, NULL, "directory of the dataset, or s3://BUCKET/PREFIX", false},
            {"--rows", LK_ARG_TEXT, &offsets, "N,N",
                "positions in the dataset, from 0; deleted rows do not count", false},
            {"--row-ids", LK_ARG_TEXT, &ids, "FILE", "row ids: numbers, or an Arrow file's first column", false},
            {"--columns", LK_ARG_TEXT, &columns, "A,B", "only these, in this order", false},
            {"--version", LK_ARG_U64, &version, "N", "this version instead of the latest", false},
            META_ARGS(meta),
-           BLOBS_ARG(blobs),
-           {"--output", LK_ARG_TEXT, &output, "FILE",
-               "Arrow or Parquet file to write, by its ending (-o FILE), or - for a stream on stdout", true},
+           DESTINATION_ARGS(to),
     };
     if (!lk_cli_parse(
             cli, &lk_cli_lance_take_commands[TAKE], args, sizeof args / sizeof args[0], argc, argv, &code)) {
         return code;
     }
     options.meta = meta_of(&meta);
-    lk_rc rc = choose_view(blobs, output, &options, &err);
+    lk_rc rc = choose_view(&to, &options, &err);
     if (rc == LK_OK) {
         rc = read_rows(offsets, ids, &list, &wanted, &err);
     }
@@ -379,10 +403,7 @@ static int take(lk_cli *cli, int argc, char **argv)
         rc = lk_dataset_take(o.dataset, &wanted, &options, &rows, &err);
     }
     if (rc == LK_OK) {
-        rc = write_file(rows, output, &cli->arena, &count, &err);
-    }
-    if (rc == LK_OK) {
-        fprintf(stderr, "%" PRIu64 " rows\n", count);
+        rc = write_rows(rows, &to, &cli->arena, &err);
     }
     lk_batches_close(rows);
     lk_buf_deinit(&list);
@@ -391,16 +412,16 @@ static int take(lk_cli *cli, int argc, char **argv)
 }
 
 const lk_cli_command lk_cli_lance_take_commands[] = {
-    [SCAN] = {{"lance scan", "read a Lance dataset into an Arrow file",
+    [SCAN] = {{"lance scan", "read a Lance dataset: onto the terminal, or into an Arrow or Parquet file",
                   "The columns of a condition are read first, the others for its rows only.\n"
-                  "Examples:\n  lake lance scan ./data/tables/robots/arm/UUID.lance --columns t,q --limit 10 "
-                  "-o out.arrow\n"
-                  "  lake lance scan ./arm.lance --filter \"robot = 3 AND speed > 0.5\" -o fast.arrow"},
+                  "Examples:\n  lake lance scan ./arm.lance --columns t,q --limit 10\n"
+                  "  lake lance scan ./arm.lance --filter 'robot = 3' --format csv > robot3.csv\n"
+                  "  lake lance scan ./arm.lance --filter \"robot = 3 AND speed > 0.5\" -o fast.parquet"},
         scan},
     [TAKE] = {{"lance take", "read chosen rows of a Lance dataset, in the order given",
                   "A row that is named twice comes twice. Row ids that no row has, or a deleted one, are "
                   "left out.\n"
-                  "Examples:\n  lake lance take ./arm.lance --rows 1,5,9 -o three.arrow\n"
+                  "Examples:\n  lake lance take ./arm.lance --rows 1,5,9\n"
                   "  lake lance scan ./arm.lance --filter 'reward > 1' --columns reward --with-row-id -o "
                   "ids.arrow\n"
                   "  lake lance take ./arm.lance --row-ids wanted.txt --columns image -o images.arrow"},

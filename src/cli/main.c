@@ -96,7 +96,13 @@ static int unknown(int argc, char **argv)
     }
     bool  asked = argc > 0 && (strcmp(argv[argc - 1], "--help") == 0 || strcmp(argv[argc - 1], "-h") == 0);
     FILE *out = asked ? stdout : stderr;
-    if (!asked) {
+    int   words = 0;
+    for (size_t i = 0; i < size; i++) {
+        words += group[i] == ' ';
+    }
+    if (!asked && words < argc && argv[words][0] != '-') {
+        fprintf(out, "lake: there is no 'lake %s%.40s'; these there are:\n", group, argv[words]);
+    } else if (!asked) {
         fprintf(out, "lake: there is more than one 'lake %.*s'\n", (int)size - 1, group);
     }
     fprintf(out, "usage: lake %sCOMMAND [options]\n\n", group);

@@ -1,4 +1,7 @@
 """Chosen rows: `lake lance take` and `lake lance scan --filter --row-ids` beside pylance, over random tables."""
+import csv
+import io
+import json
 import os
 import random
 import subprocess
@@ -156,6 +159,32 @@ def test_conditions_on_members_of_structs(tmp_path):
             keeps = {number for number, row in enumerate(rows) if row is None or row["t"]["b"] is None}
         found = read("scan", uri, tmp_path / "out.arrow", "--filter", condition)
         assert set(found["id"].to_pylist()) == keeps, condition
+
+
+def shown(*words):
+    done = subprocess.run([LAKE, "lance", *map(str, words)], capture_output=True, timeout=120, check=True)
+    return done.stdout
+
+
+def test_rows_come_on_the_terminal_where_no_file_is_named(tmp_path):
+    uri = tmp_path / "t.lance"
+    rows = pa.table({"id": [1, 2, 3, 4], "word": pa.array(["a", None, "b", "a"]).dictionary_encode(),
+                     "s": [{"x": [1, 2]}, {"x": []}, {"x": None}, None]})
+    lance.write_dataset(rows, uri)
+    dataset = lance.dataset(uri)
+    for words, expected in ((("scan", uri, "--filter", "id > 2"), dataset.to_table(filter="id > 2")),
+                            (("take", uri, "--rows", "3,0,3"), dataset.take([3, 0, 3]))):
+        objects = expected.to_pylist()
+        assert json.loads(shown(*words, "--format", "json")) == objects
+        assert [json.loads(line) for line in shown(*words, "--format", "ndjson").splitlines()] == objects
+        table = list(csv.DictReader(io.StringIO(shown(*words, "--format", "csv", "--columns", "id,word").decode())))
+        assert table == [{"id": str(row["id"]), "word": row["word"] or ""} for row in objects]
+        assert [line.split("|")[0].strip() for line in shown(*words).decode().splitlines()[2:]] == \
+            [str(row["id"]) for row in objects]
+        for stream in (shown(*words, "--format", "arrow"), shown(*words, "-o", "-")):
+            assert pa.ipc.open_stream(stream).read_all().to_pylist() == objects
+    assert "--format" in lake("scan", uri, "--format", "csv", "-o", tmp_path / "out.csv", fails=True)
+    assert not (tmp_path / "out.csv").exists()
 
 
 def test_rows_that_are_not_there_are_refused_by_name(tmp_path):
