@@ -228,20 +228,25 @@ static lk_rc locate(
     return LK_OK;
 }
 
+static uint64_t count_rows(const lk_page_rows *rows)
+{
+    uint64_t wanted = 0;
+    for (size_t index = 0; index < rows->range_count; index++) {
+        wanted += rows->ranges[index].count;
+    }
+    return wanted;
+}
+
 /* Text grows in one go: as large as the rows' share of the page, thrice where symbols stand for it. */
 static lk_rc reserve_text(const lk_page_rows *rows, lk_err *err)
 {
     const lk_page *page = rows->page;
-    uint64_t       wanted = 0;
     if (rows->column->offset_bytes == 0 || page->layout.dictionary != NULL) {
         return LK_OK;
     }
-    for (size_t index = 0; index < rows->range_count; index++) {
-        wanted += rows->ranges[index].count;
-    }
     uint64_t symbols = page->layout.values->kind == LK_ENCODING_FSST ? 3 : 1;
     return lk_column_reserve(
-        rows->column, (page->meta->buffers[1].size / page->layout.num_items + 1) * symbols * wanted, err);
+        rows->column, (page->meta->buffers[1].size / page->layout.num_items + 1) * symbols * count_rows(rows), err);
 }
 
 static lk_rc read_levels(const lk_chunks *chunks, lk_err *err)
@@ -299,20 +304,26 @@ static lk_rc append_range(lk_chunks *chunks, size_t index, lk_err *err)
 }
 
 /* -- single values ----------------------------------------------------------------------------------- */
-enum { CHUNK_HEADER_BYTES = 8, ROWS_A_VALUE = 512 };
+enum { CHUNK_HEADER_BYTES = 8, ROWS_A_READ = 512, FEW_READS = 8 };
+
+/* Hardly one range a chunk; what matters is how many rows lie between the first and the last, for a morsel has few
+ * of the page's. */
+static bool is_sparse(const lk_page_rows *rows)
+{
+    const lk_row_range *last = &rows->ranges[rows->range_count - 1];
+    uint64_t            span = last->start + last->count - rows->ranges[0].start; /* ranges go upwards */
+    return count_rows(rows) < rows->page->meta->rows / ROWS_A_READ &&
+           (rows->range_count <= FEW_READS || rows->range_count < span / ROWS_A_READ);
+}
 
 /* Where a flat value lies is known without its chunk: for few rows, read just them, into their place. */
 static bool is_plain(const lk_page_rows *rows)
 {
     const lk_page *page = rows->page;
-    uint64_t       wanted = 0;
-    for (size_t index = 0; index < rows->range_count; index++) {
-        wanted += rows->ranges[index].count;
-    }
     return page->layout.values->kind == LK_ENCODING_FLAT && page->layout.def == NULL &&
            page->layout.dictionary == NULL && page->layout.values->bits % 8 == 0 &&
            page->layout.values->bits == rows->column->row_bits && rows->column->level_count == 0 &&
-           wanted < page->meta->rows / ROWS_A_VALUE;
+           rows->range_count > 0 && is_sparse(rows);
 }
 
 /* One store range for each piece of a range that lies in one chunk. */
@@ -343,10 +354,7 @@ static lk_rc plan_plain(const lk_page_rows *rows, lk_store_range *out, size_t *c
 
 static lk_rc plain_rows(const lk_page_rows *rows, lk_err *err)
 {
-    uint64_t wanted = 0;
-    for (size_t index = 0; index < rows->range_count; index++) {
-        wanted += rows->ranges[index].count;
-    }
+    uint64_t        wanted = count_rows(rows);
     size_t          count = 0;
     lk_store_range *pieces = malloc((size_t)(wanted + 1) * sizeof *pieces); /* no piece is without a row */
     LK_ASSERT(pieces != NULL);
