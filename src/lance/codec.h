@@ -73,11 +73,15 @@ LK_MUST_CHECK lk_rc lk_packed_codec(
 LK_MUST_CHECK lk_rc lk_fsl_codec(const lk_encoding *encoding, lk_arena *arena, lk_codec *out, lk_err *err);
 
 /* -- dictionaries ---------------------------------------------------------------------------------- */
+/* Bytes behind those of a dictionary's texts that may be read. */
+enum { LK_DICTIONARY_SLACK = 32 };
+
 typedef struct lk_dictionary {
     uint64_t  count;
     uint32_t  width;   /* bytes an item; 0: variable */
     uint32_t  bits;    /* of an item; 1 of a boolean, which takes a byte; 0: variable */
     uint64_t *offsets; /* variable: count + 1, ascending, within bytes */
+    uint64_t  longest; /* variable: bytes of the longest item */
     uint8_t  *bytes;
     size_t    size;
 } lk_dictionary;

@@ -395,6 +395,21 @@ static uint64_t offset_of(const lk_column *column, uint64_t row)
     return offset;
 }
 
+/* The offsets of the texts' ends, `width` bytes each, moved to where the column's data ends. */
+static inline __attribute__((always_inline)) void copy_ends(
+    lk_column *column, const lk_column *from, uint64_t start, uint64_t count, uint32_t width)
+{
+    uint64_t       shift = column->data_size - offset_of(from, start);
+    const uint8_t *in = from->values.data + (start + 1) * width;
+    uint8_t       *out = column->values.data + (column->rows + 1) * width;
+    for (uint64_t row = 0; row < count; row++) {
+        uint64_t end = 0;
+        memcpy(&end, in + row * width, width);
+        end += shift;
+        memcpy(out + row * width, &end, width);
+    }
+}
+
 static lk_rc copy_text(lk_column *column, const lk_column *from, uint64_t start, uint64_t count, lk_err *err)
 {
     uint64_t first = offset_of(from, start), last = offset_of(from, start + count);
@@ -402,10 +417,10 @@ static lk_rc copy_text(lk_column *column, const lk_column *from, uint64_t start,
     if (rc != LK_OK) {
         return rc;
     }
-    for (uint64_t row = 1; row <= count; row++) {
-        uint64_t offset = offset_of(from, start + row) - first + column->data_size;
-        memcpy(
-            column->values.data + (column->rows + row) * column->offset_bytes, &offset, column->offset_bytes);
+    if (column->offset_bytes == 4) {
+        copy_ends(column, from, start, count, 4);
+    } else {
+        copy_ends(column, from, start, count, 8);
     }
     memcpy(column->data.data + column->data_size, from->data.data + first, (size_t)(last - first));
     column->data_size += last - first;

@@ -25,7 +25,7 @@ static lk_rc variable_items(lk_bytes block, uint64_t count, lk_arena *arena, lk_
         return damaged(err);
     }
     out->size = block.size - (size_t)start;
-    out->bytes = lk_arena_take(arena, out->size + 1);
+    out->bytes = lk_arena_take(arena, out->size + LK_DICTIONARY_SLACK);
     memcpy(out->bytes, block.data + start, out->size);
     out->offsets = lk_arena_take(arena, (size_t)(count + 1) * sizeof *out->offsets);
     for (uint64_t item = 0; item <= count; item++) {
@@ -33,6 +33,8 @@ static lk_rc variable_items(lk_bytes block, uint64_t count, lk_arena *arena, lk_
         if (out->offsets[item] < before || out->offsets[item] > out->size) {
             return damaged(err);
         }
+        uint64_t size = item == 0 ? 0 : out->offsets[item] - before;
+        out->longest = size > out->longest ? size : out->longest;
         before = out->offsets[item];
     }
     return LK_OK;
@@ -125,21 +127,60 @@ lk_rc lk_dictionary_read(const lk_encoding *encoding, lk_bytes block, uint64_t c
 }
 
 /* -- rows ------------------------------------------------------------------------------------------ */
+/* These loops take most of a scan's time over columns of few values: each is compiled for every width. */
+#define INLINED static inline __attribute__((always_inline))
+
 /* Index `at` of words of `width` bytes, clamped. */
-static inline uint64_t index_at(const uint8_t *words, uint32_t width, uint32_t at, uint64_t count)
+INLINED uint64_t index_at(const uint8_t *words, uint32_t width, uint32_t at, uint64_t count)
 {
     uint64_t index = 0;
     memcpy(&index, words + (size_t)at * width, width);
     return index < count ? index : count - 1;
 }
 
+INLINED void gather_items(const lk_dictionary *dictionary, uint32_t item, const uint8_t *words,
+    uint32_t width, uint32_t count, uint8_t *out)
+{
+    const uint8_t *bytes = dictionary->bytes;
+    uint64_t       items = dictionary->count;
+    for (uint32_t at = 0; at < count; at++) {
+        memcpy(out + (size_t)at * item, bytes + index_at(words, width, at, items) * item, item);
+    }
+}
+
+INLINED void gather_words(
+    const lk_dictionary *dictionary, const uint8_t *words, uint32_t width, uint32_t count, uint8_t *out)
+{
+    switch (dictionary->width) {
+    case 4:
+        gather_items(dictionary, 4, words, width, count, out);
+        return;
+    case 8:
+        gather_items(dictionary, 8, words, width, count, out);
+        return;
+    case 16:
+        gather_items(dictionary, 16, words, width, count, out);
+        return;
+    default:
+        gather_items(dictionary, dictionary->width, words, width, count, out);
+    }
+}
+
 static void gather_fixed(
     const lk_dictionary *dictionary, const uint8_t *words, uint32_t width, uint32_t count, uint8_t *out)
 {
-    for (uint32_t at = 0; at < count; at++) {
-        uint64_t index = index_at(words, width, at, dictionary->count);
-        memcpy(out + (size_t)at * dictionary->width, dictionary->bytes + index * dictionary->width,
-            dictionary->width);
+    switch (width) {
+    case 1:
+        gather_words(dictionary, words, 1, count, out);
+        return;
+    case 2:
+        gather_words(dictionary, words, 2, count, out);
+        return;
+    case 4:
+        gather_words(dictionary, words, 4, count, out);
+        return;
+    default:
+        gather_words(dictionary, words, width, count, out);
     }
 }
 
@@ -154,28 +195,70 @@ static void gather_bits(
     column->rows = first;
 }
 
-static lk_rc gather_variable(const lk_dictionary *dictionary, const uint8_t *words, uint32_t width,
-    uint32_t count, lk_column *column, lk_err *err)
+/* What `count` rows take. */
+INLINED uint64_t size_of_texts(
+    const lk_dictionary *dictionary, const uint8_t *words, uint32_t width, uint32_t count)
 {
     const uint64_t *offsets = dictionary->offsets;
-    uint64_t        bytes = 0;
+    uint64_t        items = dictionary->count, size = 0;
     for (uint32_t at = 0; at < count; at++) {
-        uint64_t index = index_at(words, width, at, dictionary->count);
-        bytes += offsets[index + 1] - offsets[index];
+        uint64_t index = index_at(words, width, at, items);
+        size += offsets[index + 1] - offsets[index];
     }
-    lk_rc rc = lk_column_reserve(column, bytes, err);
+    return size;
+}
+
+/* Writes texts and the offsets of their ends. step: how much is copied of each, however short; 0: exactly it. */
+INLINED void put_texts(const lk_dictionary *dictionary, const uint8_t *words, uint32_t width, uint32_t count,
+    size_t step, uint32_t offset_bytes, lk_column *column)
+{
+    const uint64_t *offsets = dictionary->offsets;
+    const uint8_t  *bytes = dictionary->bytes;
+    uint8_t        *ends = column->values.data + (column->rows + 1) * offset_bytes;
+    uint8_t        *data = column->data.data;
+    uint64_t        items = dictionary->count, end = column->data_size;
+    for (uint32_t at = 0; at < count; at++) {
+        uint64_t index = index_at(words, width, at, items);
+        size_t   size = (size_t)(offsets[index + 1] - offsets[index]);
+        memcpy(data + end, bytes + offsets[index], step == 0 ? size : step);
+        end += size;
+        memcpy(ends + (size_t)at * offset_bytes, &end, offset_bytes);
+    }
+    column->data_size = end;
+}
+
+INLINED lk_rc gather_texts(const lk_dictionary *dictionary, const uint8_t *words, uint32_t width,
+    uint32_t count, lk_column *column, lk_err *err)
+{
+    enum { SHORT = 16 };
+    uint64_t size = size_of_texts(dictionary, words, width, count);
+    lk_rc    rc = lk_column_reserve(column, size + LK_DICTIONARY_SLACK, err);
     if (rc != LK_OK) {
         return rc;
     }
-    uint8_t *to = column->values.data + (column->rows + 1) * column->offset_bytes;
-    for (uint32_t at = 0; at < count; at++) {
-        uint64_t index = index_at(words, width, at, dictionary->count);
-        size_t   size = (size_t)(offsets[index + 1] - offsets[index]);
-        memcpy(column->data.data + column->data_size, dictionary->bytes + offsets[index], size);
-        column->data_size += size;
-        memcpy(to + (size_t)at * column->offset_bytes, &column->data_size, column->offset_bytes);
+    if (column->offset_bytes != 4 || dictionary->longest > LK_DICTIONARY_SLACK) {
+        put_texts(dictionary, words, width, count, 0, column->offset_bytes, column);
+    } else if (dictionary->longest > SHORT) {
+        put_texts(dictionary, words, width, count, LK_DICTIONARY_SLACK, 4, column);
+    } else {
+        put_texts(dictionary, words, width, count, SHORT, 4, column);
     }
     return LK_OK;
+}
+
+static lk_rc gather_variable(const lk_dictionary *dictionary, const uint8_t *words, uint32_t width,
+    uint32_t count, lk_column *column, lk_err *err)
+{
+    switch (width) {
+    case 1:
+        return gather_texts(dictionary, words, 1, count, column, err);
+    case 2:
+        return gather_texts(dictionary, words, 2, count, column, err);
+    case 4:
+        return gather_texts(dictionary, words, 4, count, column, err);
+    default:
+        return gather_texts(dictionary, words, width, count, column, err);
+    }
 }
 
 static lk_rc dictionary_append(const lk_codec *codec, const lk_chunk *chunk, uint32_t start, uint32_t count,
