@@ -1,7 +1,7 @@
 /*
- * arena.c - see arena.h. Takes are carved from chunks that double in size; a take too big to share one
- * gets its own, behind the head. Under AddressSanitizer each take is its own allocation, so that an
- * overrun is seen.
+ * arena.c - see arena.h. Takes are carved from chunks that double in size, from small ones on, for most arenas
+ * hold little and every chunk is zeroed; a take too big to share one gets its own, behind the head. Under
+ * AddressSanitizer each take is its own allocation, so that an overrun is seen.
  */
 #include "base/arena.h"
 
@@ -22,7 +22,7 @@
 #define ONE_TAKE_PER_CHUNK 0
 #endif
 
-enum { CHUNK_BYTES_MIN = 4096 - 64, CHUNK_BYTES_MAX = 256 * 1024 };
+enum { CHUNK_BYTES_MIN = 512 - 64, CHUNK_BYTES_MAX = 256 * 1024, SHARED_TAKE_MAX = 1024 };
 
 struct lk_arena_chunk {
     struct lk_arena_chunk *next;
@@ -58,7 +58,7 @@ static void *take_shared(lk_arena *arena, size_t size)
     struct lk_arena_chunk *head = arena->head;
     if (head == NULL || head->size - head->used < size) {
         size_t next_size = head == NULL ? CHUNK_BYTES_MIN : head->size * 2;
-        next_size = next_size > CHUNK_BYTES_MAX ? CHUNK_BYTES_MAX : next_size;
+        next_size = next_size > CHUNK_BYTES_MAX ? CHUNK_BYTES_MAX : next_size < size ? size * 2 : next_size;
         struct lk_arena_chunk *chunk = chunk_new(next_size);
         chunk->next = head;
         arena->head = head = chunk;
@@ -77,7 +77,7 @@ void *lk_arena_take(lk_arena *arena, size_t size)
     }
     size_t align = _Alignof(max_align_t);
     size_t rounded = size == 0 ? align : (size + align - 1) / align * align;
-    return rounded > CHUNK_BYTES_MIN / 4 ? take_alone(arena, rounded) : take_shared(arena, rounded);
+    return rounded > SHARED_TAKE_MAX ? take_alone(arena, rounded) : take_shared(arena, rounded);
 }
 
 lk_bytes lk_arena_copy(lk_arena *arena, lk_bytes bytes)
