@@ -282,13 +282,29 @@ static void compare_bool(const lk_column_rows *rows, lk_compare compare, int128 
     compare_u8(bytes, rows->count, compare, wanted != 0, out);
 }
 
+/* out[i] = the low half of value i; false when some value needs its high half, as a null row's may. */
+FAST static bool low_halves(const int64_t *restrict in, size_t count, int64_t *restrict out)
+{
+    int64_t wrong = 0;
+    for (size_t i = 0; i < count; i++) {
+        out[i] = in[2 * i];
+        wrong |= in[2 * i + 1] ^ (in[2 * i] >> 63);
+    }
+    return wrong == 0;
+}
+
 static void compare_decimal(const lk_column_rows *rows, lk_compare compare, int128 wanted, uint8_t *out)
 {
+    int64_t narrow[LK_TRUTH_ROWS];
     if (rows->type.width < 16) {
         compare_signed(rows, compare, wanted, out);
         return;
     }
     const char *in = (const char *)rows->array->buffers[1] + (size_t)rows->start * 16;
+    if (wanted == (int64_t)wanted && low_halves((const void *)in, rows->count, narrow)) {
+        compare_i64(narrow, rows->count, compare, (int64_t)wanted, out);
+        return;
+    }
     for (size_t i = 0; i < rows->count; i++) {
         int128 value = load_int128(in + 16 * i);
         out[i] = satisfies(ORDER(value, wanted), compare) ? LK_TRUE : LK_FALSE;
@@ -363,14 +379,54 @@ static const char *end_of_bytes(const lk_column_rows *rows)
                : data + ((const int64_t *)rows->array->buffers[1])[rows_end];
 }
 
+/* Which of the first rows of a column with 32-bit offsets equal the value; returns how many were decided: those
+ * behind whose start eight bytes may be read. */
+static size_t equal_texts(const lk_column_rows *rows, lk_bytes value, uint8_t *restrict out)
+{
+    const int32_t *offsets = (const int32_t *)rows->array->buffers[1] + rows->start;
+    const char    *data = rows->array->buffers[2];
+    int64_t        readable = end_of_bytes(rows) - data - 8;
+    size_t         count = rows->count, head_size = value.size < 8 ? value.size : 8;
+    uint64_t       wanted = 0, mask = 0;
+    while (count > 0 && offsets[count - 1] > readable) {
+        count--;
+    }
+    if (head_size > 0) {
+        memcpy(&wanted, value.data, head_size);
+        memset(&mask, 0xff, head_size);
+    }
+    for (size_t i = 0; i < count; i++) {
+        uint64_t head;
+        memcpy(&head, data + offsets[i], 8);
+        unsigned same = (unsigned)((head & mask) == wanted) &
+                        (unsigned)((size_t)(offsets[i + 1] - offsets[i]) == value.size);
+        out[i] = (uint8_t)(same * LK_TRUE); /* LK_FALSE is 0 */
+    }
+    for (size_t i = 0; value.size > 8 && i < count; i++) {
+        if (out[i] == LK_TRUE && memcmp(data + offsets[i] + 8, value.data + 8, value.size - 8) != 0) {
+            out[i] = LK_FALSE;
+        }
+    }
+    return count;
+}
+
+static void compare_equal(const lk_column_rows *rows, const needle *n, const char *end, uint8_t *out)
+{
+    size_t done = rows->type.layout == LK_LAYOUT_BYTES32 ? equal_texts(rows, n->value, out) : 0;
+    for (size_t i = done; i < rows->count; i++) {
+        lk_bytes row = bytes_at(rows, i);
+        out[i] = equals(row, (size_t)(end - row.data), n) ? LK_TRUE : LK_FALSE;
+    }
+}
+
 static void compare_bytes(const lk_column_rows *rows, lk_compare compare, lk_bytes value, uint8_t *out)
 {
     needle      n = {value, head_of(value.data, value.size, value.size)};
     const char *end = rows->count == 0 ? NULL : end_of_bytes(rows);
     if (compare == LK_EQ || compare == LK_NE) {
-        for (size_t i = 0; i < rows->count; i++) {
-            lk_bytes row = bytes_at(rows, i);
-            out[i] = equals(row, (size_t)(end - row.data), &n) == (compare == LK_EQ) ? LK_TRUE : LK_FALSE;
+        compare_equal(rows, &n, end, out);
+        if (compare == LK_NE) {
+            lk_truth_not(rows->count, out);
         }
         return;
     }
