@@ -1,6 +1,6 @@
 /*
- * cmd_lance_take.c - `lake lance scan|take`: rows of a Lance dataset on the terminal or into an Arrow or Parquet file,
- * without a server. A condition is answered first, and only its rows are read.
+ * cmd_lance_take.c - `lake lance scan|take`: rows of a Lance dataset on the terminal or into a file, without a server. A
+ * condition is answered first, and only its rows are read.
  */
 #include "arrow/ipc.h"
 #include "arrow/schema.h"
@@ -45,19 +45,28 @@ static lk_rc find_columns(const struct ArrowSchema *schema, const char *list, lk
     return LK_OK;
 }
 
-static bool is_parquet(const char *path)
+static bool ends_in(const char *path, const char *ending)
 {
-    size_t size = strlen(path);
-    return size >= 8 && strcasecmp(path + size - 8, ".parquet") == 0;
+    size_t size = strlen(path), length = strlen(ending);
+    return size >= length && strcasecmp(path + size - length, ending) == 0;
 }
 
-static lk_rc write_arrow(lk_batches *rows, const char *path, uint64_t *count, lk_err *err)
+static lk_output_format format_of(const char *path)
+{
+    return ends_in(path, ".csv")      ? LK_OUTPUT_CSV
+           : ends_in(path, ".json")   ? LK_OUTPUT_JSON
+           : ends_in(path, ".ndjson") ? LK_OUTPUT_NDJSON
+                                      : LK_OUTPUT_ARROW_FILE;
+}
+
+static lk_rc write_format(
+    lk_batches *rows, const char *path, lk_output_format format, uint64_t *count, lk_err *err)
 {
     FILE *file = fopen(path, "wb");
     if (file == NULL) {
         return lk_fail_errno(err, errno, "write", path);
     }
-    lk_rc rc = lk_output_write(rows, LK_OUTPUT_ARROW_FILE, file, count, err);
+    lk_rc rc = lk_output_write(rows, format, file, count, err);
     if (fclose(file) != 0 && rc == LK_OK) {
         rc = lk_fail_errno(err, errno, "finish", path);
     }
@@ -74,10 +83,10 @@ typedef struct destination {
 static lk_rc write_file(lk_batches *rows, const char *path, lk_arena *arena, uint64_t *count, lk_err *err)
 {
     lk_bytes temporary = lk_arena_format(arena, "%s.tmp%ld", path, (long)getpid());
-    lk_rc    rc = is_parquet(path) ? lk_sql_parquet_write(rows, temporary.data, count, err)
-                                   : write_arrow(rows, temporary.data, count, err);
+    lk_rc    rc = ends_in(path, ".parquet") ? lk_sql_parquet_write(rows, temporary.data, count, err)
+                                            : write_format(rows, temporary.data, format_of(path), count, err);
     if (rc == LK_OK && rename(temporary.data, path) != 0) {
-        rc = lk_fail(err, LK_E_IO, "cannot rename to %s", path);
+        rc = lk_fail_errno(err, errno, "write", path);
     }
     if (rc != LK_OK) {
         (void)unlink(temporary.data);
@@ -118,14 +127,16 @@ static lk_rc choose_view(destination *to, lk_scan_options *options, lk_err *err)
     return rc;
 }
 
-#define DESTINATION_ARGS(to)                                                                         \
-    {"--blobs", LK_ARG_TEXT, &(to).blobs, "HOW",                                                     \
-        "blob columns: described (where they lie; default) or bytes", false},                        \
-        {"--format", LK_ARG_TEXT, &(to).format_name, "FORMAT",                                       \
-            "on stdout: table (default), json, ndjson, csv or arrow", false},                        \
-    {                                                                                                \
-        "--output", LK_ARG_TEXT, &(to).path, "FILE",                                                 \
-            "write a Parquet (.parquet) or Arrow file instead (-o FILE); - is --format arrow", false \
+#define DESTINATION_ARGS(to)                                                                             \
+    {"--blobs", LK_ARG_TEXT, &(to).blobs, "HOW",                                                         \
+        "blob columns: described (where they lie; default) or bytes", false},                            \
+        {"--format", LK_ARG_TEXT, &(to).format_name, "FORMAT",                                           \
+            "on stdout: table (default), json, ndjson, csv or arrow", false},                            \
+    {                                                                                                    \
+        "--output", LK_ARG_TEXT, &(to).path, "FILE",                                                     \
+            "write a file instead (-o FILE): .parquet, .csv, .json, .ndjson, else Arrow; - is --format " \
+            "arrow",                                                                                     \
+            false                                                                                        \
     }
 
 /* The switches that both have for columns beside the dataset's own. */
@@ -412,7 +423,7 @@ static int take(lk_cli *cli, int argc, char **argv)
 }
 
 const lk_cli_command lk_cli_lance_take_commands[] = {
-    [SCAN] = {{"lance scan", "read a Lance dataset: onto the terminal, or into an Arrow or Parquet file",
+    [SCAN] = {{"lance scan", "show the rows of a Lance dataset, or write them to a file",
                   "The columns of a condition are read first, the others for its rows only.\n"
                   "Examples:\n  lake lance scan ./arm.lance --columns t,q --limit 10\n"
                   "  lake lance scan ./arm.lance --filter 'robot = 3' --format csv > robot3.csv\n"

@@ -9,6 +9,7 @@
 #include "cli/cli.h"
 #include "cli/lance_sql.h"
 #include "lance/take.h"
+#include "lance/view.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -197,15 +198,19 @@ static lk_rc find_columns(
     return LK_OK;
 }
 
-/* The table's columns and the addresses. */
-static lk_rc schema_of(const struct ArrowSchema *table, struct ArrowSchema *out, lk_err *err)
+/* The table's columns, those that are set with their values for a dictionary (which a writer takes), and the addresses. */
+static lk_rc schema_of(
+    const struct ArrowSchema *table, const size_t *set_of, struct ArrowSchema *out, lk_err *err)
 {
-    lk_rc rc = LK_OK;
+    const lk_view      view = {.dictionary_values = true, .blobs = LK_BLOBS_STORED};
+    struct ArrowSchema values = {0};
+    lk_rc              rc = lk_view_schema(table, view, &values, err);
     lk_schema_start(out, (size_t)table->n_children + 1);
     for (int64_t i = 0; rc == LK_OK && i < table->n_children; i++) {
         lk_schema_release(out->children[i]);
-        rc = lk_schema_copy(table->children[i], out->children[i], err);
+        rc = lk_schema_copy((set_of[i] != SIZE_MAX ? &values : table)->children[i], out->children[i], err);
     }
+    lk_schema_release(&values);
     return rc == LK_OK ? lk_column_parse(LK_LITERAL("_rowaddr:uint64"), out->children[table->n_children], err)
                        : rc;
 }
@@ -245,7 +250,7 @@ static lk_rc change(void *context, lk_dataset *version, lk_row_set *removed, lk_
     LK_ASSERT(self->set_of != NULL && self->others != NULL && self->current != NULL);
     lk_rc rc = find_columns(set, self, table, err);
     if (rc == LK_OK) {
-        rc = schema_of(table, &self->base.schema, err);
+        rc = schema_of(table, self->set_of, &self->base.schema, err);
     }
     if (rc == LK_OK) {
         rc = run(set, version, &self->values, err);

@@ -6,10 +6,14 @@
 #include "arrow/schema.h"
 #include "lance/alter.h"
 #include "lance/dataset_priv.h"
+#include "lance/view.h"
 
 #include <stdlib.h>
 
 enum { BATCH_ROWS = 8192 };
+
+/* A writer takes values for a dictionary column, and stores them as the table has them. */
+static const lk_view taken_types = {.dictionary_values = true, .blobs = LK_BLOBS_STORED};
 
 typedef struct merge {
     const lk_row_matcher   *matcher;
@@ -31,16 +35,16 @@ typedef struct picks { /* rows of one source batch, and the addresses of those t
 } picks;
 
 typedef struct merged_rows {
-    lk_batches                base;
-    const merge              *merge;
-    const struct ArrowSchema *table; /* the columns */
-    lk_batches               *rows;  /* of the source: columns and addresses */
-    pair_reader               pairs;
-    struct ArrowSchema        from;      /* of the source's columns alone */
-    struct ArrowArray         batch;     /* rows of the source in the table's types, or released */
-    struct ArrowArray         addresses; /* theirs */
-    int64_t                   at;        /* the next of them */
-    picks                     picks;
+    lk_batches         base;
+    const merge       *merge;
+    struct ArrowSchema table; /* its columns, dictionaries as values */
+    lk_batches        *rows;  /* of the source: columns and addresses */
+    pair_reader        pairs;
+    struct ArrowSchema from;      /* of the source's columns alone */
+    struct ArrowArray  batch;     /* rows of the source in the table's types, or released */
+    struct ArrowArray  addresses; /* theirs */
+    int64_t            at;        /* the next of them */
+    picks              picks;
 } merged_rows;
 
 /* -- pairs ---------------------------------------------------------------------------------------------------- */
@@ -157,9 +161,9 @@ static void addresses_of(const picks *p, struct ArrowArray *out)
 
 static lk_rc make_batch(merged_rows *self, struct ArrowArray *out, lk_err *err)
 {
-    size_t            count = (size_t)self->table->n_children;
+    size_t            count = (size_t)self->table.n_children;
     struct ArrowArray rows = {0};
-    lk_rc rc = lk_array_take(self->table, &self->batch, self->picks.rows, self->picks.count, &rows, err);
+    lk_rc rc = lk_array_take(&self->table, &self->batch, self->picks.rows, self->picks.count, &rows, err);
     if (rc != LK_OK) {
         return rc;
     }
@@ -198,7 +202,7 @@ static lk_rc next_source(merged_rows *self, lk_err *err)
     lk_shared_batch_column(shared, count, &self->addresses);
     lk_batch_of_columns(columns, count, length, &rows);
     lk_shared_array *source = lk_array_share(&rows);
-    rc = lk_batch_cast(&self->from, source, self->table, 0, &self->batch, err);
+    rc = lk_batch_cast(&self->from, source, &self->table, 0, &self->batch, err);
     lk_shared_array_unref(source);
     lk_shared_array_unref(shared);
     free(columns);
@@ -236,6 +240,7 @@ static void close_merged(lk_batches *batches)
     lk_array_release(&self->batch);
     lk_array_release(&self->addresses);
     lk_schema_release(&self->from);
+    lk_schema_release(&self->table);
     lk_schema_release(&self->base.schema);
     free(self);
 }
@@ -266,7 +271,13 @@ static lk_rc open_merged(merged_rows *self, lk_dataset *version, lk_err *err)
     const merge    *m = self->merge;
     lk_scan_options options = {
         .limit = UINT64_MAX, .meta = LK_META_ROW_ADDRESS, .batch_rows = BATCH_ROWS, .blobs = LK_BLOBS_STORED};
-    lk_rc rc = changed_schema(self->table, &self->base.schema, err);
+    lk_rc rc = lk_view_schema(lk_dataset_schema(version), taken_types, &self->table, err);
+    if (rc == LK_OK) {
+        rc = lk_schema_castable(lk_dataset_schema(m->source), &self->table, err);
+    }
+    if (rc == LK_OK) {
+        rc = changed_schema(&self->table, &self->base.schema, err);
+    }
     if (rc == LK_OK) {
         rc = lk_schema_copy(lk_dataset_schema(m->source), &self->from, err);
     }
@@ -291,7 +302,7 @@ static lk_rc check_columns(const merge *m, const struct ArrowSchema *table, lk_e
                 err, LK_E_SCHEMA_MISMATCH, "the source has no column \"%.60s\"", table->children[i]->name);
         }
     }
-    return lk_schema_castable(source, table, err);
+    return LK_OK;
 }
 
 static lk_rc merge_rows(
@@ -310,7 +321,6 @@ static lk_rc merge_rows(
     self->base.next = next_merged;
     self->base.close = close_merged;
     self->merge = m;
-    self->table = lk_dataset_schema(version);
     rc = open_merged(self, version, err);
     if (rc != LK_OK) {
         close_merged(&self->base);

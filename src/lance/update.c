@@ -29,6 +29,7 @@ typedef struct update {
     lk_row_loss           loss;
     uint64_t              replaced, inserted;
     bool                  moved; /* what was chosen changed meanwhile: choosing anew may help */
+    struct ArrowSchema    given; /* the changer's columns without the addresses; borrowed */
 } update;
 
 /* -- the changer's rows, without their addresses --------------------------------------------------------------- */
@@ -69,7 +70,7 @@ static lk_rc write_selected(update *u, lk_fragment_writer *writer, const struct 
     if (count == 0) {
         return LK_OK;
     }
-    lk_rc rc = lk_array_filter(lk_dataset_schema(u->dataset), batch, selection, count, &some, err);
+    lk_rc rc = lk_array_filter(&u->given, batch, selection, count, &some, err);
     return rc == LK_OK ? lk_fragment_writer_add(writer, &some, err) : rc;
 }
 
@@ -122,6 +123,8 @@ static lk_rc write_rows(update *u, lk_batches *changed, lk_err *err)
         strcmp(changed->schema.children[own->n_children]->format, "L") != 0) {
         return lk_fail(err, LK_E_INTERNAL, "changed rows have other columns than the table");
     }
+    u->given = changed->schema;
+    u->given.n_children = own->n_children;
     for (;;) {
         struct ArrowArray batch = {0};
         lk_rc             rc = lk_batches_next(changed, &batch, err);

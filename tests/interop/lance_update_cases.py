@@ -73,6 +73,28 @@ def test_an_update_leaves_every_other_type_as_it_is(uri, tmp_path): # noqa: F811
     assert_reads_alike(uri, tmp_path)
 
 
+def test_dictionary_columns_take_values_and_stay_dictionaries(uri, tmp_path): # noqa: F811
+    words = pa.array(["a", "b", None, "c"] * 25)
+    rows = pa.table({"id": list(range(100)), "d": words.dictionary_encode(), "n": pa.ListArray.from_arrays(
+        list(range(101)), words.dictionary_encode())})
+    lance.write_dataset(rows, str(uri), max_rows_per_file=40, data_storage_version="2.1")
+    expected = rows.to_pylist()
+    assert update(uri, "id % 9 = 0", d="'new' || id")["rows_updated"] == 12
+    assert update(uri, "id = 4", n="['x', NULL]")["rows_updated"] == 1
+    for row in expected:
+        row["d"] = f"new{row['id']}" if row["id"] % 9 == 0 else row["d"]
+    expected[4]["n"] = ["x", None]
+    plain = pa.table({"id": [7, 100, 8], "d": ["m", None, "a"], "n": [["y"], [], None]})
+    encoded = plain.set_column(1, "d", plain["d"].combine_chunks().dictionary_encode())
+    for source in (plain, encoded): # the first inserts a row, which the second updates
+        merge(uri, source, tmp_path)
+    expected[7:9] = [plain.to_pylist()[0], plain.to_pylist()[2]]
+    found = by_id(uri)
+    assert found.to_pylist() == expected + [plain.to_pylist()[1]]
+    assert found.schema.types == rows.schema.types
+    assert_reads_alike(uri, tmp_path)
+
+
 @pytest.mark.parametrize("words, said", [
     (["--set", "nothing=1"], "2: .*no column nothing"), (["--set", "x=1", "--set", "x=2"], "2: .*set twice"),
     (["--set", "x"], "2: .*COLUMN=EXPRESSION"), (["--set", "x=y_y"], "1: .*y_y"),

@@ -185,6 +185,11 @@ def test_rows_come_on_the_terminal_where_no_file_is_named(tmp_path):
             assert pa.ipc.open_stream(stream).read_all().to_pylist() == objects
     assert "--format" in lake("scan", uri, "--format", "csv", "-o", tmp_path / "out.csv", fails=True)
     assert not (tmp_path / "out.csv").exists()
+    for ending in ("csv", "json", "ndjson"):
+        lake("scan", uri, "-o", tmp_path / f"out.{ending}")
+        assert (tmp_path / f"out.{ending}").read_bytes() == shown("scan", uri, "--format", ending)
+    assert str(uri) in lake("scan", uri, "-o", uri, fails=True) # a directory
+    assert not list(tmp_path.glob("*.tmp*"))
 
 
 def test_rows_that_are_not_there_are_refused_by_name(tmp_path):
