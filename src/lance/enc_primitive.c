@@ -102,32 +102,44 @@ lk_rc lk_split_codec(const lk_encoding *encoding, lk_codec *out, lk_err *err)
 }
 
 /* -- runs ------------------------------------------------------------------------------------------ */
-static void repeat(uint8_t *out, const uint8_t *value, uint32_t width, uint64_t count)
+/* Most runs are short: the first words of one are written at once where there is room, the next run overwrites what
+ * is too much. */
+static inline __attribute__((always_inline)) uint64_t expand(const uint8_t *values, const uint8_t *lengths,
+    size_t runs, uint64_t skip, uint64_t count, uint32_t width, uint8_t *out)
 {
-    uint64_t word = 0;
-    memcpy(&word, value, width);
-    for (uint64_t at = 0; at < count; at++) {
-        memcpy(out + at * width, &word, width);
-    }
-}
-
-lk_rc lk_runs_expand(lk_bytes values, lk_bytes lengths, uint32_t value_bits, uint64_t start, uint64_t count,
-    uint8_t *out, lk_err *err)
-{
-    uint32_t width = value_bits / 8;
-    size_t   runs = values.size / width < lengths.size ? values.size / width : lengths.size;
-    uint64_t skip = start, done = 0;
+    enum { AT_ONCE = 8 };
+    uint64_t done = 0;
     for (size_t run = 0; run < runs && done < count; run++) {
-        uint64_t length = (uint8_t)lengths.data[run];
+        uint64_t length = lengths[run], word = 0, at = 0;
         if (length <= skip) {
             skip -= length;
             continue;
         }
         uint64_t take = length - skip < count - done ? length - skip : count - done;
-        repeat(out + done * width, (const uint8_t *)values.data + run * width, width, take);
+        memcpy(&word, values + run * width, width);
+        if (count - done >= AT_ONCE) {
+            for (; at < AT_ONCE; at++) {
+                memcpy(out + (done + at) * width, &word, width);
+            }
+        }
+        for (; at < take; at++) {
+            memcpy(out + (done + at) * width, &word, width);
+        }
         done += take;
         skip = 0;
     }
+    return done;
+}
+
+lk_rc lk_runs_expand(lk_bytes values, lk_bytes lengths, uint32_t value_bits, uint64_t start, uint64_t count,
+    uint8_t *out, lk_err *err)
+{
+    const uint8_t *words = (const uint8_t *)values.data, *repeats = (const uint8_t *)lengths.data;
+    uint32_t       width = value_bits / 8;
+    size_t         runs = values.size / width < lengths.size ? values.size / width : lengths.size;
+    uint64_t       done = width == 8   ? expand(words, repeats, runs, start, count, 8, out)
+                          : width == 4 ? expand(words, repeats, runs, start, count, 4, out)
+                                       : expand(words, repeats, runs, start, count, width, out);
     return done == count ? LK_OK : lk_fail(err, LK_E_CORRUPT_FILE, "runs end before the last value");
 }
 
