@@ -275,6 +275,7 @@ lk_rc lk_schema_compare(
 typedef struct check {
     const char *column;
     size_t      fields;
+    bool        stored; /* structs without a member are allowed */
     lk_err     *err;
 } check;
 
@@ -351,7 +352,7 @@ static lk_rc check_type(check *c, const struct ArrowSchema *field, const lk_type
     if (type->id == LK_TYPE_FIXED_BINARY && type->width < 1) {
         return refuse(c, "fixed-size binary needs a size of at least 1", 0);
     }
-    if (type->id == LK_TYPE_STRUCT && field->n_children == 0) {
+    if (!c->stored && type->id == LK_TYPE_STRUCT && field->n_children == 0) {
         return refuse(c, "a struct needs at least one member", 0);
     }
     return LK_OK;
@@ -380,14 +381,25 @@ static lk_rc check_field(check *c, const struct ArrowSchema *field, bool named, 
     return rc == LK_OK ? check_children(c, field, type.id == LK_TYPE_STRUCT, depth) : rc;
 }
 
+static lk_rc check_schema(check *c, const struct ArrowSchema *schema)
+{
+    if (schema->format == NULL || strcmp(schema->format, "+s") != 0) {
+        return refuse(c, "the schema is not a struct of columns", 0);
+    }
+    if (schema->n_children == 0) {
+        return refuse(c, "a table needs at least one column", 0);
+    }
+    return check_children(c, schema, true, 0);
+}
+
 lk_rc lk_schema_check(const struct ArrowSchema *schema, lk_err *err)
 {
     check c = {.err = err};
-    if (schema->format == NULL || strcmp(schema->format, "+s") != 0) {
-        return refuse(&c, "the schema is not a struct of columns", 0);
-    }
-    if (schema->n_children == 0) {
-        return refuse(&c, "a table needs at least one column", 0);
-    }
-    return check_children(&c, schema, true, 0);
+    return check_schema(&c, schema);
+}
+
+lk_rc lk_schema_check_stored(const struct ArrowSchema *schema, lk_err *err)
+{
+    check c = {.stored = true, .err = err};
+    return check_schema(&c, schema);
 }

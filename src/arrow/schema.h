@@ -61,9 +61,12 @@ typedef enum lk_schema_match {
 LK_MUST_CHECK lk_rc lk_schema_compare(
     const struct ArrowSchema *expected, const struct ArrowSchema *actual, lk_schema_match match, lk_err *err);
 
-/* Whether a table may have this schema: 1 to LK_COLUMNS_MAX fields in all, nesting to LK_SCHEMA_DEPTH_MAX,
+/* Whether a table that is read with SQL may have this schema: 1 to LK_COLUMNS_MAX fields in all, nesting to LK_SCHEMA_DEPTH_MAX,
  * names UTF-8 of 1 to LK_COLUMN_NAME_BYTES_MAX bytes (list items may be unnamed), no name twice in one
- * struct, types of lk_type_of only. LK_E_INVALID_SCHEMA names the column and the rule. */
+ * struct, types of lk_type_of only, a member in every struct. LK_E_INVALID_SCHEMA names the column and the rule. */
 LK_MUST_CHECK lk_rc lk_schema_check(const struct ArrowSchema *schema, lk_err *err);
+
+/* The same for a Lance dataset, where a struct may be empty; SQL has no type for one. */
+LK_MUST_CHECK lk_rc lk_schema_check_stored(const struct ArrowSchema *schema, lk_err *err);
 
 #endif

@@ -198,6 +198,15 @@ static void a_table_may_have_any_names_but_not_twice_nor_none(void **state)
     check_gives(schema, "column 'x': the type is not supported (unions, views and run-end encoding are not)");
 }
 
+static void only_a_dataset_may_hold_a_struct_without_members(void **state)
+{
+    lk_err             err = {0};
+    struct ArrowSchema schema = make_schema((const char *[]){"s:int8", NULL});
+    assert_int_equal(ArrowSchemaSetFormat(schema.children[0], "+s"), NANOARROW_OK);
+    assert_int_equal(lk_schema_check_stored(&schema, &err), LK_OK);
+    check_gives(schema, "column 's': a struct needs at least one member");
+}
+
 static void columns_and_depth_are_bounded(void **state)
 {
     struct ArrowSchema schema, *at = NULL;
@@ -253,6 +262,7 @@ int main(void)
         cmocka_unit_test(append_looks_at_names_order_and_types_only),
         cmocka_unit_test(item_names_are_no_part_of_a_list_type),
         cmocka_unit_test(a_table_may_have_any_names_but_not_twice_nor_none),
+        cmocka_unit_test(only_a_dataset_may_hold_a_struct_without_members),
         cmocka_unit_test(columns_and_depth_are_bounded),
         cmocka_unit_test(projection_keeps_order_and_metadata),
     };

@@ -57,7 +57,8 @@ lk_rc lk_codec_new(const lk_encoding *encoding, lk_arena *arena, const lk_codec 
 lk_rc lk_codec_check(const lk_codec *codec, const lk_column *column, lk_err *err)
 {
     bool variable = column->offset_bytes > 0;
-    if (codec->bits != (variable ? 0 : column->row_bits) || column->type.layout == LK_LAYOUT_NULL) {
+    if (codec->bits != (variable ? 0 : column->row_bits) ||
+        codec->nulls != (column->type.layout == LK_LAYOUT_NULL)) {
         return lk_fail(err, LK_E_CORRUPT_FILE, "a page of %u-bit values in a column of %u bits", codec->bits,
             column->row_bits);
     }

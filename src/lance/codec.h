@@ -45,6 +45,7 @@ struct lk_codec {
     lk_rc (*words)(const lk_codec *codec, const lk_chunk *chunk, uint32_t start, uint32_t count, uint8_t *out,
         size_t room, lk_scratch *scratch, lk_err *err);
     uint32_t        bits;    /* a row; 0: variable */
+    bool            nulls;   /* lists of values that are all null: for columns of these */
     bool            sliced;  /* a part of a chunk costs no more than its share */
     size_t          buffers; /* value buffers that a chunk must have */
     const lk_codec *inner;

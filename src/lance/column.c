@@ -47,7 +47,7 @@ static lk_rc shape(lk_column *column, lk_err *err)
         column->row_bits = (uint32_t)bits;
         return bits == 0 || bits > UINT32_MAX ? unsupported(column->field, err) : LK_OK;
     }
-    if (column->level_count > 0) {
+    if (column->level_count > 0 && layout != LK_LAYOUT_NULL) {
         return unsupported(column->field, err);
     }
     column->offset_bytes = layout == LK_LAYOUT_BYTES32 ? 4 : layout == LK_LAYOUT_BYTES64 ? 8 : 0;
@@ -193,6 +193,9 @@ static void fill_bits(uint8_t *to, uint64_t at, unsigned value, uint64_t count)
 
 void lk_column_put_bits(lk_column *column, const uint8_t *bits, uint64_t from, uint64_t count)
 {
+    if (column->row_bits == 0) { /* lists of nulls */
+        return;
+    }
     if (column->row_bits % 8 == 0) {
         memcpy(lk_column_next(column), bits + from / 8, count * (column->row_bits / 8));
         return;
@@ -292,7 +295,7 @@ static lk_rc append_null(lk_validity *validity, lk_column *column, uint64_t coun
 
 lk_rc lk_column_valid(lk_column *column, uint64_t count, lk_err *err)
 {
-    if (column->type.layout == LK_LAYOUT_NULL) {
+    if (column->type.layout == LK_LAYOUT_NULL && column->level_count == 0) {
         return lk_fail(err, LK_E_CORRUPT_FILE, "values in a column of type null");
     }
     append_valid(&column->validity, column->rows, count);
@@ -324,7 +327,7 @@ lk_rc lk_column_nulls(
 {
     lk_column_put_empty(column, count);
     lk_rc rc = LK_OK;
-    if (column->type.layout != LK_LAYOUT_NULL) {
+    if (column->type.layout != LK_LAYOUT_NULL || column->level_count > 0) {
         rc = append_null(&column->validity, column, count, err);
     }
     for (size_t parent = 0; rc == LK_OK && parent < column->parent_count; parent++) {

@@ -218,9 +218,18 @@ bool lk_source_has_lists(const lk_field_source *source)
 
 bool lk_source_present(const lk_field_source *source)
 {
-    bool found = source->file != NULL;
+    bool found = source->file != NULL || source->listed;
     for (size_t child = 0; !found && child < source->child_count; child++) {
         found = lk_source_present(&source->children[child]);
+    }
+    return found;
+}
+
+static bool has_leaf(const lk_field_source *source)
+{
+    bool found = source->file != NULL;
+    for (size_t child = 0; !found && child < source->child_count; child++) {
+        found = has_leaf(&source->children[child]);
     }
     return found;
 }
@@ -229,7 +238,7 @@ bool lk_source_present(const lk_field_source *source)
 static size_t teller(const lk_field_source *source)
 {
     size_t child = 0;
-    while (child < source->child_count && !lk_source_present(&source->children[child])) {
+    while (child < source->child_count && !has_leaf(&source->children[child])) {
         child++;
     }
     return child;

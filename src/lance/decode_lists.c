@@ -66,7 +66,7 @@ static lk_rc read_stream(walk *self, lk_shape *shape, lk_stream *stream, lk_err 
     if (rc == LK_OK && stream->values.rows != lk_stream_count(stream, lk_stream_slots(stream, 0))) {
         rc = lk_fail(err, LK_E_CORRUPT_FILE, "a column has other values than levels");
     }
-    if (rc == LK_OK && stream->values.type.layout != LK_LAYOUT_NULL) {
+    if (rc == LK_OK && (stream->values.type.layout != LK_LAYOUT_NULL || stream->values.level_count > 0)) {
         rc = lk_stream_validity(stream, 0, &stream->values.validity, err);
     }
     return rc;

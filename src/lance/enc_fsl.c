@@ -48,7 +48,7 @@ static lk_rc list_append(const lk_codec *codec, const lk_chunk *chunk, uint32_t 
     if (rc == LK_OK) {
         rc = append_items(lists, chunk, start, count, column, err);
     }
-    if (rc != LK_OK) {
+    if (rc != LK_OK || codec->nulls) {
         return rc;
     }
     lk_chunk values = {.buffers = {chunk->buffers[codec->param]}, .buffer_count = 1, .values = chunk->values};
@@ -79,7 +79,8 @@ lk_rc lk_fsl_codec(const lk_encoding *encoding, lk_arena *arena, lk_codec *out, 
     if (values == NULL || values->bits * items > UINT32_MAX) {
         return lk_fail(err, LK_E_CORRUPT_FILE, "fixed-size lists of too many items");
     }
-    if (values->kind != LK_ENCODING_FLAT) {
+    bool nulls = values->kind == LK_ENCODING_CONSTANT && lists->levels > 0;
+    if (values->kind != LK_ENCODING_FLAT && !nulls) {
         lk_rc rc =
             lk_fail(err, LK_E_UNSUPPORTED_FORMAT, "a fixed-size list of encoding %d", (int)values->kind);
         lk_detail(err, "Lance encoding fixed-size list of values that are not flat");
@@ -94,5 +95,6 @@ lk_rc lk_fsl_codec(const lk_encoding *encoding, lk_arena *arena, lk_codec *out, 
         out->param += lists->has_validity[level];
     }
     out->buffers = out->param + 1;
-    return lk_flat_codec(&row, inner, err);
+    out->nulls = nulls;
+    return nulls ? LK_OK : lk_flat_codec(&row, inner, err);
 }

@@ -63,6 +63,7 @@ struct lk_field_source {
     size_t                        column; /* leaf: its column in that file */
     lk_field_source *children; /* struct: one a child; a list of a 2.0 file has file and column too */
     size_t           child_count;
+    bool             listed; /* struct without members: some file says that it is there */
 };
 
 /*

@@ -3,6 +3,7 @@
  */
 #include "lance/file_write.h"
 
+#include "arrow/bits.h"
 #include "lance/pb_file.h"
 #include "lance/stats.h"
 #include "lance/v20_write.h"
@@ -16,7 +17,9 @@ enum {
     PAGE_BYTES = 8 * 1024 * 1024,       /* of a column, as the reference does */
     PAGE_BYTES_MIN = 256 * 1024,        /* where many columns wait at once */
     BUFFERED_BYTES = 256 * 1024 * 1024, /* of all columns together */
-    HIDDEN_MAX = 8192, /* null and empty lists of a page: one chunk may have to hold them all */
+    HIDDEN_MAX = 8192,  /* null and empty lists of a page: one chunk may have to hold them all */
+    CROWD_MAX = 2048,   /* of one row, where its page cannot be zipped, */
+    CROWDED_MAX = 4096, /* and of such a page */
     ALIGNMENT = 64,
     FILE_MAJOR = 2
 };
@@ -63,6 +66,12 @@ static bool is_list(const struct ArrowSchema *field)
     return strcmp(field->format, "+l") == 0 || strcmp(field->format, "+L") == 0 || is_map(field);
 }
 
+/* Nothing but a number of rows: stored like a column of nulls outside of all structs. */
+static bool is_empty(const struct ArrowSchema *field)
+{
+    return is_struct(field) && field->n_children == 0 && !lk_is_blob(field) && !lk_is_packed(field);
+}
+
 typedef struct place {
     size_t   depth;
     bool     in_list;
@@ -75,6 +84,14 @@ static bool is_leaf(const struct ArrowSchema *field)
     return lk_is_blob(field) || lk_is_packed(field) || (!is_list(field) && !is_struct(field));
 }
 
+static lk_rc refuse(const struct ArrowSchema *field, const char *what, lk_rc code, lk_err *err)
+{
+    const char *name = field->name == NULL ? "" : field->name;
+    lk_rc       rc = lk_fail(err, code, "column %s: %s", name, what);
+    lk_detail(err, "column %s: %s", name, what);
+    return rc;
+}
+
 static lk_rc check_leaf(const struct ArrowSchema *field, const place *at, lk_err *err)
 {
     lk_leaf        leaf = {0};
@@ -84,14 +101,6 @@ static lk_rc check_leaf(const struct ArrowSchema *field, const place *at, lk_err
         rc = lk_leaf_init(&leaf, lk_write_shape_stored(&shape), at->depth + 1, err);
     }
     lk_write_shape_close(&shape);
-    if (rc == LK_OK && at->in_list && leaf.level_count > 0 &&
-        leaf.row_bits % 8 != 0) { /* a crowded row is zipped */
-        rc = lk_fail(err, LK_E_INVALID_SCHEMA, "fixed-size lists of odd bits in lists");
-        lk_detail(err,
-            "column %s: this build does not store fixed-size lists of booleans inside lists, but of 8, 16, "
-            "24, ...",
-            field->name == NULL ? "" : field->name);
-    }
     return rc;
 }
 
@@ -114,11 +123,13 @@ static lk_rc check_field(const struct ArrowSchema *field, place at, lk_err *err)
     if (is_leaf(field) || (!list && !is_struct(field))) {
         return check_leaf(field, &at, err);
     }
-    if (field->n_children == 0 || at.depth + 1 >= LK_LAYERS_MAX) {
-        lk_rc rc = lk_fail(err, LK_E_INVALID_SCHEMA, "struct of %lld", (long long)field->n_children);
-        lk_detail(err, "column %s: a struct needs at least one child and at most %d levels",
-            field->name == NULL ? "" : field->name, LK_LAYERS_MAX);
-        return rc;
+    if (at.depth + 1 >= LK_LAYERS_MAX) {
+        return refuse(field, "structs and lists nest too deep", LK_E_INVALID_SCHEMA, err);
+    }
+    if (is_empty(field)) {
+        return at.in_list ? refuse(field, "files of version 2.1 and 2.2 hold no empty structs in lists",
+                                LK_E_INVALID_SCHEMA, err)
+                          : LK_OK;
     }
     place inside = {at.depth + 1, at.in_list || list, at.file_minor};
     lk_rc rc = is_map(field) ? check_map(field, at.file_minor, err) : LK_OK;
@@ -144,6 +155,38 @@ lk_rc lk_file_writer_supports(const struct ArrowSchema *field, uint32_t file_min
                            : check_field(field, (place){.file_minor = file_minor}, err);
 }
 
+/* The first field with a column behind an empty struct, of which *empty says whether there was one. */
+static const struct ArrowSchema *behind_empty(const struct ArrowSchema *field, bool *empty)
+{
+    if (is_empty(field) || is_leaf(field)) {
+        *empty = *empty || is_empty(field);
+        return *empty && !is_empty(field) ? field : NULL;
+    }
+    const struct ArrowSchema *found = NULL;
+    for (int64_t child = 0; found == NULL && child < field->n_children; child++) {
+        found = behind_empty(field->children[child], empty);
+    }
+    return found;
+}
+
+lk_rc lk_file_writer_supports_all(const struct ArrowSchema *schema, uint32_t file_minor, lk_err *err)
+{
+    lk_rc rc = LK_OK;
+    bool  empty = false;
+    for (int64_t child = 0; rc == LK_OK && child < schema->n_children; child++) {
+        const struct ArrowSchema *field = schema->children[child], *behind = behind_empty(field, &empty);
+        rc = lk_file_writer_supports(field, file_minor, err);
+        if (rc == LK_OK && file_minor > 0 && behind != NULL) {
+            rc = refuse(behind,
+                "it stands behind an empty struct, where other readers of files of version 2.1 and 2.2 lose "
+                "it; "
+                "empty structs go last",
+                LK_E_INVALID_SCHEMA, err);
+        }
+    }
+    return rc;
+}
+
 /* -- open ------------------------------------------------------------------------------------------ */
 static lk_rc put_buffer(void *self, lk_bytes bytes, uint64_t *offset, lk_err *err);
 
@@ -151,8 +194,13 @@ static lk_rc put_buffer(void *self, lk_bytes bytes, uint64_t *offset, lk_err *er
 static lk_rc open_column(
     column *made, const struct ArrowSchema *root, const bool *path, uint32_t file_minor, lk_err *err)
 {
-    size_t   depth = made->field->depth;
-    unsigned lists = 0;
+    static const struct ArrowSchema nothing = {.format = "n", .flags = ARROW_FLAG_NULLABLE};
+    size_t                          depth = made->field->depth;
+    unsigned                        lists = 0;
+    if (is_empty(made->field->arrow)) {
+        made->shape = (lk_write_shape){.field = &nothing};
+        return lk_leaf_init(&made->leaf, &nothing, 1, err);
+    }
     for (size_t node = 0; node < depth; node++) {
         lists += path[node];
     }
@@ -206,7 +254,8 @@ static void open_stats(lk_file_writer *self)
     self->stats = lk_stats_writer_new(self->column_count);
     for (size_t index = 0; index < self->column_count; index++) {
         const column *made = &self->columns[index];
-        if (made->field->depth == 0 && made->leaf.level_count == 0 && made->shape.kind == LK_SHAPE_PLAIN) {
+        if (made->field->depth == 0 && made->leaf.level_count == 0 && made->shape.kind == LK_SHAPE_PLAIN &&
+            !is_empty(made->field->arrow)) {
             lk_stats_writer_column(self->stats, index, &made->leaf.type);
         }
     }
@@ -224,9 +273,7 @@ lk_rc lk_file_writer_open(lk_store *store, lk_bytes key, const lk_lance_schema *
     self->blobs = (lk_blob_writer){
         .store = store, .key = lk_arena_copy(&self->arena, key), .put = put_buffer, .file = self};
     lk_rc rc = lk_file_writer_check_minor(file_minor, err);
-    for (int64_t field = 0; rc == LK_OK && field < schema->arrow.n_children; field++) {
-        rc = lk_file_writer_supports(schema->arrow.children[field], file_minor, err);
-    }
+    rc = rc == LK_OK ? lk_file_writer_supports_all(&schema->arrow, file_minor, err) : rc;
     if (rc == LK_OK) {
         rc = open_columns(self, err);
     }
@@ -490,9 +537,17 @@ static lk_rc append_lists(walk *self, const struct ArrowArray *array, lk_err *er
         array = &stored;
     }
     self->nodes[self->depth] = (lk_list_node){array, 0};
+    bool     odd = of->leaf.level_count > 0 && of->leaf.row_bits % 8 != 0; /* pylance zips whole bytes only */
+    uint64_t most = odd ? CROWDED_MAX : HIDDEN_MAX;
     for (int64_t row = 0; rc == LK_OK && row < self->count; row++) {
+        uint64_t before = of->leaf.hidden;
         rc = lk_leaf_append_row(&of->leaf, self->nodes, self->first + row, err);
-        bool full = lk_leaf_bytes(&of->leaf) >= self->writer->page_bytes || of->leaf.hidden >= HIDDEN_MAX;
+        bool full = lk_leaf_bytes(&of->leaf) >= self->writer->page_bytes || of->leaf.hidden >= most;
+        if (rc == LK_OK && odd && of->leaf.hidden - before > CROWD_MAX) {
+            rc = refuse(of->field->arrow,
+                "a row has more than 2048 null or empty lists around fixed-size lists of booleans",
+                LK_E_LIMIT, err);
+        }
         if (rc == LK_OK && full) {
             rc = flush(self->writer, of, err);
         }
@@ -500,11 +555,34 @@ static lk_rc append_lists(walk *self, const struct ArrowArray *array, lk_err *er
     return rc;
 }
 
+static bool has_null(const struct ArrowArray *array, int64_t start, int64_t count)
+{
+    const uint8_t *bits = array->n_buffers > 0 && array->null_count != 0 ? array->buffers[0] : NULL;
+    return bits != NULL && lk_bits_count(bits, start, count) != count;
+}
+
+/* A struct without members: files have no place for its nulls, nor for those around it. */
+static lk_rc append_empty(
+    walk *self, const struct ArrowSchema *field, const struct ArrowArray *array, int64_t start, lk_err *err)
+{
+    column *of = &self->writer->columns[self->next++];
+    bool    null = has_null(array, start, self->count);
+    for (size_t parent = 0; parent < self->depth; parent++) {
+        null = null || has_null(self->parents[parent].array, self->parents[parent].start, self->count);
+    }
+    return null ? refuse(field, "an empty struct is null, or in a null struct, which no file can say",
+                      LK_E_SCHEMA_MISMATCH, err)
+                : lk_leaf_append(&of->leaf, array, start, self->count, NULL, err);
+}
+
 /* start: absolute in array. */
 static lk_rc append_field(
     walk *self, const struct ArrowSchema *field, const struct ArrowArray *array, int64_t start, lk_err *err)
 {
     bool list = is_list(field);
+    if (is_empty(field)) {
+        return append_empty(self, field, array, start, err);
+    }
     if (is_leaf(field)) {
         return self->lists > 0 ? append_lists(self, array, err) : append_leaf(self, array, start, err);
     }

@@ -59,6 +59,11 @@ void lk_file_writer_abandon(lk_file_writer *writer); /* removes what was written
 LK_MUST_CHECK lk_rc lk_file_writer_check_minor(
     uint32_t file_minor, lk_err *err); /* LK_E_UNSUPPORTED_FORMAT */
 
+/* lk_file_writer_supports for every column, and that no column stands behind an empty struct: pylance reads another in
+ * its place. */
+LK_MUST_CHECK lk_rc lk_file_writer_supports_all(
+    const struct ArrowSchema *schema, uint32_t file_minor, lk_err *err);
+
 /* Whether files of version 2.<file_minor> store the field (children included). False puts the reason into err->detail via
  * LK_E_INVALID_SCHEMA. */
 LK_MUST_CHECK lk_rc lk_file_writer_supports(

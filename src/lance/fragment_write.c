@@ -13,13 +13,7 @@ enum { ROWS_PER_FILE = 1 << 20 };
 
 lk_rc lk_fragment_writer_check_types(const struct ArrowSchema *schema, uint32_t file_minor, lk_err *err)
 {
-    for (int64_t i = 0; i < schema->n_children; i++) {
-        lk_rc rc = lk_file_writer_supports(schema->children[i], file_minor, err);
-        if (rc != LK_OK) {
-            return rc;
-        }
-    }
-    return LK_OK;
+    return lk_file_writer_supports_all(schema, file_minor, err);
 }
 
 lk_rc lk_fragment_writer_check(const lk_lance_schema *schema, uint32_t file_minor, lk_err *err)

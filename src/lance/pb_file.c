@@ -144,6 +144,10 @@ static lk_rc parse_leaf(const pb_encoding *pb, lk_encoding *out, lk_err *err)
                    ? unsupported("inline bit packing with compressed values", err)
                    : parse_word(pb->inline_bitpacking->uncompressed_bits_per_value, &out->bits, err);
     }
+    if (pb->constant != NULL && !pb->constant->has_value) {
+        out->kind = LK_ENCODING_CONSTANT; /* nothing but nulls */
+        return LK_OK;
+    }
     return unsupported(pb->constant != NULL ? "constant inside a page"
                        : pb->has_dictionary ? "dictionary inside an encoding"
                                             : "of an unknown kind",

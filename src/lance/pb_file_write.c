@@ -73,6 +73,14 @@ static ProtobufCBinaryData pack_variable_packed(
     return data_of(pack(&outer->base, arena));
 }
 
+/* A constant without a value. */
+static ProtobufCBinaryData pack_null(pb_encoding *outer, lk_arena *arena)
+{
+    Lk__Pbf__Constant null = LK__PBF__CONSTANT__INIT;
+    outer->constant = &null;
+    return data_of(pack(&outer->base, arena));
+}
+
 static ProtobufCBinaryData pack_list(pb_encoding *outer, const lk_encoding *encoding, lk_arena *arena)
 {
     Lk__Pbf__FixedSizeList list = LK__PBF__FIXED_SIZE_LIST__INIT;
@@ -180,8 +188,9 @@ static ProtobufCBinaryData pack_encoding(const lk_encoding *encoding, lk_arena *
         return pack_packed(&outer, encoding, arena);
     case LK_ENCODING_VARIABLE_PACKED_STRUCT:
         return pack_variable_packed(&outer, encoding, arena);
-    case LK_ENCODING_NONE:
     case LK_ENCODING_CONSTANT:
+        return pack_null(&outer, arena);
+    case LK_ENCODING_NONE:
     case LK_ENCODING_DICTIONARY:
         break;
     }

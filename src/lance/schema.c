@@ -369,7 +369,7 @@ lk_rc lk_lance_schema_from_arrow_at(
     const lk_metadata_pair *metadata = NULL;
     size_t                  metadata_count = 0;
 
-    lk_rc rc = lk_schema_check(arrow, err);
+    lk_rc rc = lk_schema_check_stored(arrow, err);
     if (rc == LK_OK && count_fields(arrow) > (size_t)(INT32_MAX - first_id)) {
         rc = lk_fail(err, LK_E_LIMIT, "field ids of the table are used up");
     }

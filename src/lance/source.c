@@ -179,6 +179,11 @@ static lk_rc fill_source(lk_dataset *dataset, size_t fragment, size_t field_inde
             return rc;
         }
     }
+    if (count == 0) {
+        size_t  file = 0;
+        int32_t column = -1;
+        out->listed = lk_fragment_find(&dataset->manifest->fragments[fragment], field->id, &file, &column);
+    }
     out->children = lk_arena_take(arena, count * sizeof *out->children);
     for (; out->child_count < count; child = fields[child].end) {
         size_t index = out->child_count++;

@@ -48,7 +48,7 @@ static lk_rc put_all_null(const lk_page_rows *rows, size_t level, uint64_t count
     lk_scratch *scratch = rows->scratch;
     size_t      size = (size_t)(count * items_of(column, level) / 8 + 8);
     lk_column_put_empty(column, count);
-    if (column->type.layout == LK_LAYOUT_NULL) {
+    if (column->type.layout == LK_LAYOUT_NULL && level == column->level_count) {
         return LK_OK;
     }
     lk_rc rc = lk_buffer_grow(scratch->pool, &scratch->levels, 0, size, err);

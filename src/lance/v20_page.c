@@ -85,6 +85,9 @@ static lk_v20_array *add_validity(lk_v20_page_out *out, const lk_leaf *leaf)
 static const lk_v20_array *add_level(lk_v20_page_out *out, const lk_leaf *leaf, size_t level, bool nulls)
 {
     lk_v20_array *nullable = NULL, *inside = NULL;
+    if (level == leaf->level_count && leaf->type.layout == LK_LAYOUT_NULL) {
+        return add_node(out, LK_V20_ALL_NULL);
+    }
     if (nulls) {
         nullable = add_node(out, LK_V20_NULLABLE);
         nullable->validity = level == 0 ? add_validity(out, leaf)
@@ -235,7 +238,8 @@ void lk_v20_page_leaf(const lk_leaf *leaf, lk_v20_page_out *out)
         out->root = out->root == NULL ? add_text(leaf, out) : out->root;
         return;
     }
-    uint64_t nulls = leaf->type.layout == LK_LAYOUT_NULL ? leaf->rows : count_nulls(leaf);
+    uint64_t nulls =
+        leaf->type.layout == LK_LAYOUT_NULL && leaf->level_count == 0 ? leaf->rows : count_nulls(leaf);
     out->root = nulls == leaf->rows ? add_node(out, LK_V20_ALL_NULL) : add_level(out, leaf, 0, nulls > 0);
 }
 

@@ -102,8 +102,8 @@ static void put_zip_value(
             lk_page_put_bits(data, list->bits.data, value * list->items, list->items);
         }
     }
-    if (width == 0) { /* a boolean takes a byte */
-        lk_page_put_bits(data, leaf->values.data, value, 1);
+    if (leaf->row_bits % 8 != 0) { /* a boolean takes a byte, a list of them whole bytes */
+        lk_page_put_bits(data, leaf->values.data, value * leaf->row_bits, leaf->row_bits);
     } else {
         lk_buf_append(data, leaf->values.data + value * width, width);
     }

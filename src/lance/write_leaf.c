@@ -9,6 +9,12 @@ enum {
     LIST_BITS_MAX = 64 * 1024
 };
 
+/* Lists of a fixed number of nulls: they have a length, and each its validity, but no values. */
+static bool of_nulls(const lk_leaf *leaf)
+{
+    return leaf->type.layout == LK_LAYOUT_NULL && leaf->level_count > 0;
+}
+
 /* -- shape ----------------------------------------------------------------------------------------- */
 static lk_rc unsupported(const struct ArrowSchema *field, lk_err *err)
 {
@@ -26,6 +32,14 @@ static bool storable(const lk_type *type)
     bool interval = type->id >= LK_TYPE_INTERVAL_MONTH && type->id <= LK_TYPE_INTERVAL_NANO;
     bool small_decimal = type->id == LK_TYPE_DECIMAL32 || type->id == LK_TYPE_DECIMAL64;
     return !interval && !small_decimal && !type->dictionary;
+}
+
+/* Before the first row: items of type null are null. */
+static void begin_items(lk_leaf *leaf)
+{
+    for (size_t level = 0; level < leaf->level_count; level++) {
+        leaf->levels[level].has_nulls = of_nulls(leaf) && level + 1 == leaf->level_count;
+    }
 }
 
 lk_rc lk_leaf_init(lk_leaf *leaf, const struct ArrowSchema *field, size_t layer_count, lk_err *err)
@@ -48,7 +62,7 @@ lk_rc lk_leaf_init(lk_leaf *leaf, const struct ArrowSchema *field, size_t layer_
     lk_layout layout = leaf->type.layout;
     bool      variable = layout == LK_LAYOUT_BYTES32 || layout == LK_LAYOUT_BYTES64;
     bool      fixed = layout == LK_LAYOUT_BITS || layout == LK_LAYOUT_FIXED;
-    if (!(fixed || (leaf->level_count == 0 && (variable || layout == LK_LAYOUT_NULL)))) {
+    if (!fixed && layout != LK_LAYOUT_NULL && !(variable && leaf->level_count == 0)) {
         return unsupported(field, err);
     }
     leaf->offset_bytes = layout == LK_LAYOUT_BYTES32 ? 4 : layout == LK_LAYOUT_BYTES64 ? 8 : 0;
@@ -56,7 +70,11 @@ lk_rc lk_leaf_init(lk_leaf *leaf, const struct ArrowSchema *field, size_t layer_
     if (bits > INT32_MAX || (fixed && bits == 0) || (layout == LK_LAYOUT_BITS && bits > LIST_BITS_MAX)) {
         return unsupported(field, err);
     }
+    if (of_nulls(leaf) && items > LIST_BITS_MAX) {
+        return unsupported(field, err);
+    }
     leaf->row_bits = (uint32_t)bits;
+    begin_items(leaf);
     return lk_field_options_read(field, field, &leaf->options, err);
 }
 
@@ -81,8 +99,8 @@ void lk_leaf_clear(lk_leaf *leaf)
     lk_buf_clear(&leaf->defs);
     for (size_t level = 0; level < leaf->level_count; level++) {
         lk_buf_clear(&leaf->levels[level].bits);
-        leaf->levels[level].has_nulls = false;
     }
+    begin_items(leaf);
     leaf->rows = leaf->longest = leaf->list_rows = leaf->hidden = 0;
     leaf->has_marks = false;
 }
@@ -148,7 +166,8 @@ static void mark(lk_leaf *leaf, const uint8_t *bits, int64_t start, int64_t coun
 static void append_marks(lk_leaf *leaf, const struct ArrowArray *array, int64_t start, int64_t count,
     const lk_leaf_parent *parents)
 {
-    bool   any = leaf->type.layout == LK_LAYOUT_NULL || has_null(array, start, count);
+    bool   nulls = leaf->type.layout == LK_LAYOUT_NULL && leaf->level_count == 0;
+    bool   any = nulls || has_null(array, start, count);
     size_t layers = leaf->lists > 0 ? 1 : leaf->layer_count; /* the others are entries' business */
     for (size_t parent = 0; parent + 1 < layers; parent++) {
         any = any || has_null(parents[parent].array, parents[parent].start, count);
@@ -161,7 +180,7 @@ static void append_marks(lk_leaf *leaf, const struct ArrowArray *array, int64_t 
         return;
     }
     lk_buf_append_zeros(&leaf->marks, (size_t)count);
-    if (leaf->type.layout == LK_LAYOUT_NULL) {
+    if (nulls) {
         memset(leaf->marks.data + leaf->rows, 1, (size_t)count);
     } else if (has_null(array, start, count)) {
         mark(leaf, bitmap_of(array), start, count, 1);
@@ -186,6 +205,12 @@ static void append_bits(lk_buf *out, uint64_t at, const uint8_t *from, int64_t s
     if (count > 0) {
         lk_bits_copy(from, start, (uint8_t *)out->data, (int64_t)at, count);
     }
+}
+
+/* Bits behind the last of a buffer are zero. */
+static void append_zero_bits(lk_buf *out, uint64_t at, uint64_t count)
+{
+    lk_buf_append_zeros(out, (size_t)(at + count + 7) / 8 - out->size);
 }
 
 static void clear_bit(uint8_t *bits, uint64_t index)
@@ -227,6 +252,10 @@ static void append_items(
 {
     uint64_t at = leaf->rows * level->items;
     bool     nulls = has_null(items, start, count);
+    if (of_nulls(leaf) && level == &leaf->levels[leaf->level_count - 1]) {
+        append_zero_bits(&level->bits, at, (uint64_t)count);
+        return;
+    }
     if (nulls && !level->has_nulls) {
         append_bits(&level->bits, 0, NULL, 0, (int64_t)at);
         level->has_nulls = true;
@@ -357,16 +386,14 @@ lk_rc lk_leaf_append(lk_leaf *leaf, const struct ArrowArray *array, int64_t star
     append_marks(leaf, array, start, count, parents);
     if (leaf->row_bits > 0) {
         rc = append_fixed(leaf, array, start, count, err);
+    } else if (leaf->level_count > 0) {
+        int64_t items = count;
+        rc = descend(leaf, &array, &start, &items, err);
     } else if (leaf->offset_bytes > 0 && count > 0) {
         append_text(leaf, array, start, count);
     }
     leaf->rows += (uint64_t)count;
     return rc;
-}
-
-static void append_zero_bits(lk_buf *out, uint64_t at, uint64_t count)
-{
-    lk_buf_append_zeros(out, (size_t)(at + count + 7) / 8 - out->size);
 }
 
 void lk_leaf_append_null(lk_leaf *leaf)

@@ -96,7 +96,8 @@ const lk_encoding *lk_page_text_encoding(uint32_t offset_bytes, lk_page_out *out
 const lk_encoding *lk_page_list_encoding(const lk_leaf *leaf, lk_page_out *out)
 {
     uint32_t           bits = leaf->type.layout == LK_LAYOUT_BITS ? 1 : leaf->type.width * 8;
-    const lk_encoding *inner = lk_page_node(out, LK_ENCODING_FLAT, bits);
+    bool               nulls = leaf->type.layout == LK_LAYOUT_NULL;
+    const lk_encoding *inner = lk_page_node(out, nulls ? LK_ENCODING_CONSTANT : LK_ENCODING_FLAT, bits);
     for (size_t level = leaf->level_count; level > 0; level--) {
         lk_encoding *list = lk_page_node(out, LK_ENCODING_FIXED_SIZE_LIST, 0);
         list->items_per_value = leaf->levels[level - 1].size;
@@ -160,7 +161,7 @@ static bool wants_fullzip(const lk_leaf *leaf, const lk_page_levels *map, const 
     bool whole = leaf->offset_bytes > 0 || (leaf->type.layout == LK_LAYOUT_FIXED && leaf->row_bits % 8 == 0);
     bool wide = leaf->offset_bytes > 0 ? leaf->longest >= WIDE_BYTES : leaf->row_bits >= WIDE_BYTES * 8;
     bool fits = fits_chunk(leaf, layout);
-    if (leaf->lists > 0 && overfull(leaf, map)) {
+    if (leaf->type.layout == LK_LAYOUT_NULL || (leaf->lists > 0 && overfull(leaf, map))) {
         return true;
     }
     if (leaf->options.structure == LK_STRUCTURE_FULLZIP) {
@@ -236,8 +237,8 @@ void lk_page_begin(const lk_leaf *leaf, uint32_t file_minor, lk_page_out *out, l
 
 bool lk_page_without_values(const lk_leaf *leaf, const lk_page_levels *map, lk_page_out *out)
 {
-    bool none =
-        leaf->type.layout == LK_LAYOUT_NULL || (leaf->lists > 0 ? leaf->rows == 0 : map->all_leaf_null);
+    bool nulls = leaf->type.layout == LK_LAYOUT_NULL && leaf->level_count == 0;
+    bool none = nulls || (leaf->lists > 0 ? leaf->rows == 0 : map->all_leaf_null);
     if (none && leaf->lists > 0) {
         lk_page_no_values(leaf, map, out);
     } else if (none) {

@@ -143,7 +143,8 @@ def test_maps_need_files_of_version_2_2_and_unsorted_keys(tmp_path):
 
 def random_type(rng, depth):
     leaves = [pa.int64(), pa.utf8(), pa.float32(), pa.bool_(), pa.int8(), pa.large_binary(), pa.decimal128(9, 2),
-              pa.list_(pa.float32(), 3), pa.binary(4)]
+              pa.list_(pa.float32(), 3), pa.binary(4), pa.list_(pa.bool_(), 3), pa.list_(pa.list_(pa.bool_(), 5), 2),
+              pa.list_(pa.null(), 2), pa.list_(pa.list_(pa.null(), 2), 3)]
     kind = rng.integers(0, 4 if depth < 4 else 1)
     if kind < 2:
         return leaves[rng.integers(0, len(leaves))]
@@ -159,8 +160,10 @@ def random_value(rng, kind, null_structs=True):
         return [random_value(rng, kind.value_type, null_structs) for _ in range(rng.integers(0, 5))]
     if pa.types.is_struct(kind):
         return {field.name: random_value(rng, field.type, null_structs) for field in kind}
+    if pa.types.is_null(kind):
+        return None
     if pa.types.is_fixed_size_list(kind):
-        return rng.random(3).tolist()
+        return [random_value(rng, kind.value_type, null_structs) for _ in range(kind.list_size)]
     if pa.types.is_string(kind) or pa.types.is_large_binary(kind):
         text = "x" * int(rng.integers(0, 400) if rng.random() < 0.02 else rng.integers(0, 12))
         return text if pa.types.is_string(kind) else text.encode()
@@ -189,6 +192,65 @@ def test_random_nesting_survives_both_ways(seed, tmp_path):
     both = pa.concat_tables([expected, expected.slice(count // 3)])
     assert_same(lance.dataset(str(ours)).to_table(), both)
     assert_same(scan(ours, tmp_path), both)
+
+
+EMPTY = pa.struct([])
+
+
+@pytest.mark.parametrize("version", ["2.0", *VERSIONS])
+@pytest.mark.parametrize("kind", [EMPTY, pa.struct([("a", pa.int32()), ("e", EMPTY)]), pa.struct([("e", EMPTY)]),
+                                  pa.struct([("l", pa.list_(pa.int8())), ("e", EMPTY), ("f", EMPTY)])], ids=str)
+def test_empty_structs_survive_both_ways(kind, version, tmp_path):
+    rng = np.random.default_rng(1)
+    value = lambda of: {field.name: value(field.type) if pa.types.is_struct(field.type) else random_value(rng, field.type)
+                        for field in of}
+    expected = pa.table({"n": np.arange(3000), "s": pa.array([value(kind) for _ in range(3000)], kind)})
+    ours, theirs = tmp_path / "ours.lance", tmp_path / "theirs.lance"
+    lance.write_dataset(expected, str(theirs), data_storage_version=version)
+    assert_same(scan(theirs, tmp_path), expected)
+    for uri in (ours, theirs):
+        if uri == ours:
+            create(ours, expected.schema, tmp_path, version)
+            append(ours, expected, tmp_path, rows_per_batch=700)
+        append(uri, expected, tmp_path)
+        assert_same(lance.dataset(str(uri)).to_table(), pa.concat_tables([expected] * 2))
+        assert lance.dataset(str(uri)).take([0, 4000]).to_pylist() == expected.take([0, 1000]).to_pylist()
+        assert_same(scan(uri, tmp_path), pa.concat_tables([expected] * 2))
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+def test_empty_structs_that_files_cannot_hold_are_refused(version, tmp_path):
+    within = pa.struct([("a", pa.int8()), ("e", EMPTY)])
+    for kind, rows in ((EMPTY, [{}, None]), (within, [{"a": 1, "e": None}]), (within, [None])):
+        uri = tmp_path / f"{len(list(tmp_path.iterdir()))}.lance"
+        create(uri, pa.schema([("s", kind)]), tmp_path, version)
+        with pytest.raises(ToolError, match="SCHEMA_MISMATCH.*empty struct is null"):
+            append(uri, pa.table({"s": pa.array(rows, kind)}), tmp_path)
+    with pytest.raises(ToolError, match="INVALID_SCHEMA.*in lists"):
+        create(tmp_path / "list.lance", pa.schema([("s", pa.list_(EMPTY))]), tmp_path, version)
+    with pytest.raises(ToolError, match="INVALID_SCHEMA.*column n.*go last"): # pylance reads its own as nulls
+        create(tmp_path / "first.lance", pa.schema([("s", EMPTY), ("n", pa.int64())]), tmp_path, version)
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+def test_crowded_rows_of_booleans_survive(version, tmp_path):
+    bits = [True, None, False]
+    for kind, item, many in ((pa.list_(pa.bool_(), 3), bits, 2000), (pa.bool_(), True, 70000),
+                             (pa.list_(pa.null(), 3), [None] * 3, 70000)):
+        uri = tmp_path / f"{len(list(tmp_path.iterdir()))}.lance"
+        rows = pa.table({"v": pa.array([[[]] * many, [[item]], [[]] * 1900 + [[item, None, item]], None] * 30,
+                                       pa.list_(pa.list_(kind)))})
+        create(uri, rows.schema, tmp_path, version)
+        append(uri, rows, tmp_path)
+        assert_same(scan(uri, tmp_path), rows)
+        assert_same(lance.dataset(str(uri)).to_table(), rows)
+
+
+def test_a_row_too_crowded_to_be_read_by_pylance_is_refused(tmp_path):
+    rows = pa.table({"v": pa.array([[[]] * 2100], pa.list_(pa.list_(pa.list_(pa.bool_(), 3))))})
+    create(tmp_path / "t.lance", rows.schema, tmp_path)
+    with pytest.raises(ToolError, match="LIMIT.*column item.*2048"):
+        append(tmp_path / "t.lance", rows, tmp_path)
 
 
 def awkward(rng, count):
