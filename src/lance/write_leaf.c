@@ -3,6 +3,7 @@
 
 #include "arrow/bits.h"
 #include "arrow/schema.h"
+#include "lance/cpu.h"
 
 enum {
     /* Booleans in a list stay in mini-blocks, two rows to a chunk of 32 KiB. */
@@ -331,23 +332,42 @@ static lk_rc append_fixed(
 
 static uint64_t offset_at(const lk_leaf *leaf, const struct ArrowArray *array, int64_t row)
 {
-    uint64_t offset = 0;
-    memcpy(
-        &offset, (const uint8_t *)array->buffers[1] + (size_t)row * leaf->offset_bytes, leaf->offset_bytes);
-    return offset;
+    const uint8_t *offsets = array->buffers[1];
+    return leaf->offset_bytes == 4 ? lk_load_u32(offsets + row * 4) : lk_load_u64(offsets + row * 8);
+}
+
+/* Where values end, as u64, from offsets of each width; returns the longest of them. */
+LK_VECTOR static uint64_t widen32(const uint8_t *offsets, int64_t count, uint64_t shift, char *ends)
+{
+    uint32_t longest = 0;
+    for (int64_t row = 0; row < count; row++) {
+        uint32_t before = lk_load_u32(offsets + row * 4), end = lk_load_u32(offsets + row * 4 + 4);
+        longest = end - before > longest ? end - before : longest;
+        lk_store_u64(ends + row * 8, end + shift);
+    }
+    return longest;
+}
+
+LK_VECTOR static uint64_t widen64(const uint8_t *offsets, int64_t count, uint64_t shift, char *ends)
+{
+    uint64_t longest = 0;
+    for (int64_t row = 0; row < count; row++) {
+        uint64_t before = lk_load_u64(offsets + row * 8), end = lk_load_u64(offsets + row * 8 + 8);
+        longest = end - before > longest ? end - before : longest;
+        lk_store_u64(ends + row * 8, end + shift);
+    }
+    return longest;
 }
 
 static void append_ends(lk_leaf *leaf, const struct ArrowArray *array, int64_t start, int64_t count)
 {
-    uint64_t shift = leaf->values.size - offset_at(leaf, array, start), before = leaf->values.size;
+    uint64_t       shift = leaf->values.size - offset_at(leaf, array, start);
+    const uint8_t *offsets = (const uint8_t *)array->buffers[1] + (size_t)start * leaf->offset_bytes;
     lk_buf_reserve(&leaf->ends, (size_t)count * 8);
-    char *ends = leaf->ends.data + leaf->ends.size;
-    for (int64_t row = 0; row < count; row++) {
-        uint64_t end = offset_at(leaf, array, start + row + 1) + shift;
-        lk_store_u64(ends + row * 8, end);
-        leaf->longest = end - before > leaf->longest ? end - before : leaf->longest;
-        before = end;
-    }
+    char    *ends = leaf->ends.data + leaf->ends.size;
+    uint64_t longest = leaf->offset_bytes == 4 ? widen32(offsets, count, shift, ends)
+                                               : widen64(offsets, count, shift, ends);
+    leaf->longest = longest > leaf->longest ? longest : leaf->longest;
     leaf->ends.size += (size_t)count * 8;
 }
 
