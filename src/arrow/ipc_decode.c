@@ -15,9 +15,9 @@
 
 #include <stdlib.h>
 
-enum { BATCH_ROWS, BATCH_NODES, BATCH_BUFFERS, BATCH_COMPRESSION };
+enum { BATCH_ROWS, BATCH_NODES, BATCH_BUFFERS, BATCH_COMPRESSION, BATCH_VIEW_BUFFERS };
 enum { DICTIONARY_ID, DICTIONARY_DATA, DICTIONARY_DELTA };
-enum { NODE_BYTES = 16, BUFFER_BYTES = 16 };
+enum { NODE_BYTES = 16, BUFFER_BYTES = 16, VIEW_BYTES = 16, VIEW_INLINE = 12 };
 
 typedef struct dictionary {
     int64_t                   id;
@@ -40,8 +40,8 @@ struct lk_ipc_decoder {
 typedef struct reading {
     lk_ipc_decoder *decoder;
     lk_ipc_body    *body;
-    lk_flat_vector  nodes, buffers;
-    uint32_t        node, buffer;
+    lk_flat_vector  nodes, buffers, view_buffers; /* the last: how many buffers each field of views has */
+    uint32_t        node, buffer, view;
     int             codec;
     size_t          next_field; /* among dictionary-encoded fields */
     lk_err         *err;
@@ -172,6 +172,92 @@ static lk_rc bytes_buffers(reading *r, struct ArrowArray *out, bool wide)
     return rc;
 }
 
+/* -- views ------------------------------------------------------------------------------------------- */
+/* The value of one row: inside its view, or in one of the field's buffers. */
+static bool view_value(const uint8_t *view, const lk_bytes *buffers, size_t count, lk_bytes *out)
+{
+    uint32_t size = lk_load_u32(view);
+    *out = (lk_bytes){(const char *)view + 4, size};
+    if (size <= VIEW_INLINE) {
+        return true;
+    }
+    uint32_t buffer = lk_load_u32(view + 8), offset = lk_load_u32(view + 12);
+    if (buffer >= count || offset > buffers[buffer].size || size > buffers[buffer].size - offset) {
+        return false;
+    }
+    out->data = buffers[buffer].data + offset;
+    return true;
+}
+
+static bool is_valid(const struct ArrowArray *array, int64_t row)
+{
+    return array->buffers[0] == NULL || lk_bit(array->buffers[0], row);
+}
+
+/* Views become offsets and the bytes behind each other. */
+static lk_rc gather_views(
+    reading *r, struct ArrowArray *out, const uint8_t *views, const lk_bytes *buffers, size_t count)
+{
+    uint64_t total = 0;
+    void    *offsets = NULL, *data = NULL;
+    for (int64_t row = 0; row < out->length; row++) {
+        lk_bytes value = {0};
+        if (is_valid(out, row) && !view_value(views + row * VIEW_BYTES, buffers, count, &value)) {
+            return lk_ipc_bad(r->err, "a view reaches beyond its buffer");
+        }
+        total += value.size;
+    }
+    if (total > INT32_MAX) {
+        return lk_fail(r->err, LK_E_LIMIT, "views of more than 2 GiB in one record batch");
+    }
+    lk_rc rc = lk_ipc_body_extra(r->body, ((size_t)out->length + 1) * 4, &offsets, r->err);
+    rc = rc == LK_OK ? lk_ipc_body_extra(r->body, (size_t)total + 1, &data, r->err) : rc;
+    if (rc != LK_OK) {
+        return rc;
+    }
+    int32_t *ends = offsets, end = 0;
+    ends[0] = 0;
+    for (int64_t row = 0; row < out->length; row++) {
+        lk_bytes value = {0};
+        if (is_valid(out, row) && view_value(views + row * VIEW_BYTES, buffers, count, &value) &&
+            value.size > 0) {
+            memcpy((char *)data + end, value.data, value.size);
+            end += (int32_t)value.size;
+        }
+        ends[row + 1] = end;
+    }
+    lk_array_borrow(out, 1, offsets);
+    lk_array_borrow(out, 2, data);
+    return LK_OK;
+}
+
+static lk_rc view_buffers(reading *r, struct ArrowArray *out)
+{
+    const uint8_t *views = NULL;
+    size_t         size = 0, count = 0;
+    if (r->view >= r->view_buffers.count) {
+        return lk_ipc_bad(r->err, "a record batch does not say how many buffers its views have");
+    }
+    uint64_t declared = lk_load_u64(lk_flat_data(&r->view_buffers) + (size_t)r->view++ * 8);
+    lk_rc    rc = next_buffer(r, &views, &size);
+    if (rc == LK_OK && (size / VIEW_BYTES < (size_t)out->length || declared > r->buffers.count - r->buffer)) {
+        rc = lk_ipc_bad(r->err, "a record batch has too few views or buffers of views");
+    }
+    if (rc != LK_OK) {
+        return rc;
+    }
+    lk_bytes *buffers = calloc((size_t)declared + 1, sizeof *buffers);
+    LK_ASSERT(buffers != NULL);
+    for (; rc == LK_OK && count < declared; count++) {
+        const uint8_t *data = NULL;
+        rc = next_buffer(r, &data, &size);
+        buffers[count] = (lk_bytes){(const char *)data, data == NULL ? 0 : size};
+    }
+    rc = rc == LK_OK ? gather_views(r, out, views, buffers, count) : rc;
+    free(buffers);
+    return rc;
+}
+
 /* -- arrays ------------------------------------------------------------------------------------------ */
 
 static lk_rc read_array(reading *r, const struct ArrowSchema *schema, struct ArrowArray *out);
@@ -191,6 +277,9 @@ static lk_rc read_values(
         return values_buffer(r, out, 1, out->length, type->width);
     case LK_LAYOUT_BYTES32:
     case LK_LAYOUT_BYTES64:
+        if (lk_ipc_schema_is_view(&r->decoder->tree, schema)) {
+            return view_buffers(r, out);
+        }
         return bytes_buffers(r, out, type->layout == LK_LAYOUT_BYTES64);
     case LK_LAYOUT_LIST32:
     case LK_LAYOUT_LIST64:
@@ -260,6 +349,7 @@ static lk_rc open_batch(reading *r, const lk_flat_table *batch, int64_t *rows)
     *rows = lk_flat_i64(batch, BATCH_ROWS, 0);
     r->nodes = lk_flat_vector_of(batch, BATCH_NODES, NODE_BYTES);
     r->buffers = lk_flat_vector_of(batch, BATCH_BUFFERS, BUFFER_BYTES);
+    r->view_buffers = lk_flat_vector_of(batch, BATCH_VIEW_BUFFERS, 8);
     lk_flat_table compression = lk_flat_child(batch, BATCH_COMPRESSION);
     r->codec = LK_CODEC_NONE;
     if (lk_flat_present(&compression)) {
@@ -280,7 +370,7 @@ static lk_rc open_batch(reading *r, const lk_flat_table *batch, int64_t *rows)
 
 static lk_rc close_batch(reading *r)
 {
-    if (r->node != r->nodes.count || r->buffer != r->buffers.count) {
+    if (r->node != r->nodes.count || r->buffer != r->buffers.count || r->view != r->view_buffers.count) {
         return lk_ipc_bad(r->err, "a record batch has more nodes or buffers than its schema");
     }
     return LK_OK;

@@ -31,8 +31,12 @@ typedef struct lk_ipc_schema {
      * dictionary) the children of its values, else its own children. */
     int64_t *ids;
     size_t   id_count;
+    /* Fields that arrive as views and are handed out as utf8 or binary; by address. */
+    const struct ArrowSchema **views;
+    size_t                     view_count;
 } lk_ipc_schema;
 void lk_ipc_schema_deinit(lk_ipc_schema *schema);
+bool lk_ipc_schema_is_view(const lk_ipc_schema *schema, const struct ArrowSchema *field);
 
 /* From a Schema table; *out is released on error. */
 LK_MUST_CHECK lk_rc lk_ipc_schema_read(const lk_flat_table *table, lk_ipc_schema *out, lk_err *err);

@@ -51,7 +51,7 @@ enum { TABLES_PER_FIELD = 8, FORMAT_BYTES = 128 };
 
 typedef struct reading {
     lk_ipc_schema *out;
-    size_t         fields, id_room;
+    size_t         fields, id_room, view_room;
     lk_err        *err;
 } reading;
 
@@ -70,6 +70,7 @@ void lk_ipc_schema_deinit(lk_ipc_schema *schema)
 {
     lk_schema_release(&schema->schema);
     free(schema->ids);
+    free(schema->views);
     *schema = (lk_ipc_schema){0};
 }
 
@@ -158,10 +159,12 @@ static const char *constant_format(int tag, const lk_flat_table *type)
     case TYPE_FLOAT:
         return pick(lk_flat_i16(type, 0, 0), 3, floats);
     case TYPE_BINARY:
+    case TYPE_BINARY_VIEW:
         return "z";
     case TYPE_LARGE_BINARY:
         return "Z";
     case TYPE_UTF8:
+    case TYPE_UTF8_VIEW:
         return "u";
     case TYPE_LARGE_UTF8:
         return "U";
@@ -230,10 +233,6 @@ static const char *refused_name(int tag)
         return "union";
     case TYPE_RUN_END:
         return "run_end_encoded";
-    case TYPE_BINARY_VIEW:
-        return "binary_view (cast it to binary)";
-    case TYPE_UTF8_VIEW:
-        return "utf8_view (cast it to utf8)";
     case TYPE_LIST_VIEW:
         return "list_view (cast it to list)";
     case TYPE_LARGE_LIST_VIEW:
@@ -299,6 +298,31 @@ static lk_rc add_id(reading *r, int64_t id)
     return LK_OK;
 }
 
+static void add_view(reading *r, const struct ArrowSchema *field)
+{
+    lk_ipc_schema *out = r->out;
+    if (out->view_count == r->view_room) {
+        r->view_room = r->view_room == 0 ? 8 : 2 * r->view_room;
+        const struct ArrowSchema **more = realloc(out->views, r->view_room * sizeof(struct ArrowSchema *));
+        LK_ASSERT(more != NULL);
+        out->views = more;
+    }
+    out->views[out->view_count++] = field;
+}
+
+static int by_address(const void *a, const void *b)
+{
+    uintptr_t left = (uintptr_t) * (const struct ArrowSchema *const *)a;
+    uintptr_t right = (uintptr_t) * (const struct ArrowSchema *const *)b;
+    return (left > right) - (left < right);
+}
+
+bool lk_ipc_schema_is_view(const lk_ipc_schema *schema, const struct ArrowSchema *field)
+{
+    return schema->view_count > 0 && bsearch(&field, schema->views, schema->view_count,
+                                         sizeof(struct ArrowSchema *), by_address) != NULL;
+}
+
 static lk_rc read_field(reading *r, const lk_flat_table *table, int depth, struct ArrowSchema *out);
 
 static lk_rc read_children(
@@ -329,6 +353,9 @@ static lk_rc read_type(
         return refuse_type(r, name, refused_name(tag));
     }
     set(ArrowSchemaSetFormat(out, format));
+    if (tag == TYPE_UTF8_VIEW || tag == TYPE_BINARY_VIEW) {
+        add_view(r, out);
+    }
     if (tag == TYPE_MAP && lk_flat_u8(&type, 0, 0) != 0) {
         out->flags |= ARROW_FLAG_MAP_KEYS_SORTED;
     }
@@ -399,6 +426,8 @@ lk_rc lk_ipc_schema_read(const lk_flat_table *table, lk_ipc_schema *out, lk_err 
     }
     if (rc != LK_OK) {
         lk_ipc_schema_deinit(out);
+    } else if (out->view_count > 0) {
+        qsort(out->views, out->view_count, sizeof(struct ArrowSchema *), by_address);
     }
     return rc;
 }

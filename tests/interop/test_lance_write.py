@@ -88,6 +88,15 @@ def test_dictionaries_stay_dictionaries(tmp_path):
     assert read["d"].to_pylist() == 2 * table["d"].to_pylist() + ["y", None, "z"]
 
 
+def test_views_are_stored_as_text_and_bytes(tmp_path):
+    texts = ["x" * (i % 40) if i % 7 else None for i in range(3000)]
+    table = pa.table({"t": pa.array(texts, pa.string_view()), "b": pa.array(texts, pa.binary_view())})
+    uri = str(tmp_path / "t.lance")
+    must(lake("write", uri, write_ipc(tmp_path / "in.arrow", table)))
+    lance.write_dataset(table, str(tmp_path / "theirs.lance"))
+    assert lance.dataset(uri).to_table().equals(lance.dataset(str(tmp_path / "theirs.lance")).to_table())
+
+
 def test_stable_row_ids_are_asked_for_once(tmp_path):
     uri, file = str(tmp_path / "t.lance"), write_ipc(tmp_path / "in.arrow", rows(100))
     must(lake("write", uri, file, "--stable-row-ids"))
