@@ -189,6 +189,14 @@ static void on_bind(duckdb_v2_function_bind_info_handle info,
     }
 }
 
+/* Filters stay with DuckDB where tables are joined, and only prune here: one that a scan has taken over no longer
+ * counts when rows are estimated, and a bad order of joins costs more than comparing again what the scan let through.
+ * All references are bound before the first filter is offered. */
+static bool filters_stay(const lk_run *run)
+{
+    return run->keeps_filters || run->reference_count > 1;
+}
+
 static void on_pushdown(duckdb_v2_table_function_filter_pushdown_info_handle info,
     duckdb_v2_context_handle context, duckdb_v2_error_info_handle *slot)
 {
@@ -199,7 +207,7 @@ static void on_pushdown(duckdb_v2_table_function_filter_pushdown_info_handle inf
         bound *b = data;
         if (b->source->snapshot != NULL) {
             const struct ArrowSchema *schema = b->source->snapshot->ops->schema(b->source->snapshot);
-            bool              taken = lk_scan_filters_offer(&b->filters, schema, b->run->keeps_filters, info);
+            bool              taken = lk_scan_filters_offer(&b->filters, schema, filters_stay(b->run), info);
             lk_run_reference *reference = &b->run->references[b->reference];
             reference->filtered = reference->filtered || taken;
         }
