@@ -367,16 +367,40 @@ static bool stored_schema(file_source *self, struct ArrowSchema *out)
     return found;
 }
 
+/* DuckDB reads decimals of more than 38 digits as doubles: digits would be lost without a word. */
+static const struct ArrowSchema *rounded_column(
+    const struct ArrowSchema *read, const struct ArrowSchema *stored)
+{
+    if (strcmp(read->format, "g") == 0 && strncmp(stored->format, "d:", 2) == 0) {
+        return stored;
+    }
+    const struct ArrowSchema *found = NULL;
+    for (int64_t i = 0; found == NULL && read->n_children == stored->n_children && i < read->n_children;
+         i++) {
+        found = rounded_column(read->children[i], stored->children[i]);
+    }
+    return found;
+}
+
 /* The stored schema when the file's columns can be given its types: a tool may have changed them and left it. */
-static void use_stored_schema(file_source *self, struct ArrowSchema *stored)
+static lk_rc use_stored_schema(file_source *self, struct ArrowSchema *stored, lk_err *err)
 {
     lk_err ignored = {0};
+    lk_rc  rc = LK_OK;
     if (stored->release != NULL && stored->n_children == self->base.schema.n_children &&
         lk_schema_castable(&self->base.schema, stored, &ignored) == LK_OK) {
+        const struct ArrowSchema *rounded = rounded_column(&self->base.schema, stored);
+        if (rounded != NULL) {
+            rc = lk_refuse(err, LK_E_INVALID_REQUEST,
+                "column '%.80s': Parquet decimals of more than 38 digits are not read exactly; use an Arrow "
+                "file",
+                rounded->name == NULL ? "" : rounded->name);
+        }
         lk_schema_move(&self->base.schema, &self->read);
         lk_schema_move(stored, &self->base.schema);
     }
     lk_schema_release(stored);
+    return rc;
 }
 
 static lk_rc to_stored_types(file_source *self, struct ArrowArray *batch, lk_err *err)
@@ -450,7 +474,7 @@ lk_rc lk_sql_file_open(const char *path, lk_sql_file_kind kind, const lk_sql_fil
         rc = start(self, path, kind, options, err);
     }
     if (rc == LK_OK) {
-        use_stored_schema(self, &stored);
+        rc = use_stored_schema(self, &stored, err);
     }
     lk_schema_release(&stored);
     if (rc == LK_OK && ArrowSchemaSetName(&self->base.schema, "") != NANOARROW_OK) {

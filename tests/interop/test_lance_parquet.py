@@ -9,6 +9,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from lance_change_cases import lake
+from lance_support import ToolError
 
 
 def table():
@@ -75,3 +76,13 @@ def test_a_note_about_other_columns_is_not_believed(tmp_path):
     pq.write_table(rows.replace_schema_metadata({"ARROW:schema": note}), tmp_path / "rows.parquet", store_schema=False)
     lake("write", tmp_path / "rows.lance", tmp_path / "rows.parquet")
     assert lance.dataset(str(tmp_path / "rows.lance")).to_table().equals(rows)
+
+
+@pytest.mark.parametrize("nested", [False, True])
+def test_decimals_that_would_lose_digits_are_refused(nested, tmp_path):
+    value, kind = decimal.Decimal("123456789012345678901234567890.12345"), pa.decimal256(60, 5)
+    rows = pa.table({"c": pa.array([[value]], pa.list_(kind)) if nested else pa.array([value], kind)})
+    pq.write_table(rows, tmp_path / "rows.parquet")
+    with pytest.raises(ToolError, match="decimals of more than 38 digits"):
+        lake("write", tmp_path / "rows.lance", tmp_path / "rows.parquet")
+    assert not (tmp_path / "rows.lance").exists()
