@@ -538,6 +538,10 @@ void lk_column_set_dictionary(struct ArrowArray *array, struct ArrowArray *dicti
 
 static void finish_values(lk_column *column, lk_validity *validity, uint64_t length, struct ArrowArray *out)
 {
+    if (column->type.layout ==
+        LK_LAYOUT_NULL) { /* nulls have no bitmap, items of a list that are nulls had one */
+        lk_buffer_give(&validity->bits);
+    }
     lk_buffer buffers[3] = {validity->bits, column->values, column->data};
     size_t    count = column->type.layout == LK_LAYOUT_NULL ? 0 : column->offset_bytes > 0 ? 3 : 2;
     lk_column_node(out, length, count == 0 ? length : validity->null_count, buffers, count, 0);
