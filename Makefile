@@ -8,7 +8,7 @@ RUN := $(PYTHON) tools/run_tests.py
 # What the formatter and the header check look at.
 SOURCES = $(shell find src include tests bench -name '*.[ch]' -o -name '*_shim.cc' 2>/dev/null)
 
-.PHONY: all help deps deps-build deps-tests deps-bench configure asan tsan clang check test test-full demo bench sim \
+.PHONY: all help deps deps-build deps-tests configure asan tsan clang check test test-full demo bench sim \
         ci lint format docs clean
 
 all: build/build.ninja            ## build build/lake
@@ -23,8 +23,6 @@ deps-build:
 	@tools/deps.sh
 deps-tests:
 	@tools/deps.sh --tests
-deps-bench:
-	@tools/deps.sh --bench
 
 build/build.ninja: | deps-build
 	@mkdir -p build; cmake --preset default >build/configure.log 2>&1 || { cat build/configure.log; exit 1; }
@@ -54,7 +52,7 @@ test-full: deps-tests             ## the same with the full counts; hours
 
 demo: deps-tests all              ## start lake, load real data, run SQL, show the result
 	@LAKE_BIN=$(CURDIR)/build/lake $(VENV) tools/demo.py
-bench: deps-bench all             ## measure, as ratios to the reference; writes build/bench.json
+bench: deps-tests all             ## measure, as ratios to the reference; writes build/bench.json
 	@ninja -C build lance_scan sql_run
 	@$(VENV) bench/run.py $(if $(SMOKE),--smoke)
 sim: build/build.ninja            ## the simulator: SEED=n replays one, SEEDS=n runs many

@@ -197,12 +197,11 @@ link() { # link TARGET NAME: third_party/NAME
 
 # --- main ----------------------------------------------------------------------------------------
 
-tests=false bench=false
+tests=false
 case "${1:-}" in
     "") ;;
     --tests) tests=true ;;
-    --bench) tests=true bench=true ;;
-    *) die "usage: tools/deps.sh [--tests | --bench]" ;;
+    *) die "usage: tools/deps.sh [--tests]" ;;
 esac
 
 mkdir -p "$cache" "$root/third_party"
@@ -227,10 +226,7 @@ if $tests; then
     link "$cache/java" java
     get_versitygw
     [ ! -d "$cache/$versitygw" ] || link "$cache/$versitygw" versitygw
-    for name in main pylance7 pylance1; do
+    for name in main pylance7 pylance1 bench; do
         get_venv $name
     done
-fi
-if $bench; then
-    get_venv bench
 fi

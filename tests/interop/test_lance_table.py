@@ -122,16 +122,19 @@ def test_schema_and_field_metadata_are_read_and_kept(uri, tmp_path):
     assert lance.dataset(str(tmp_path / "ours.lance")).schema.equals(schema, check_metadata=True)
 
 
-@pytest.mark.parametrize("how,reason", [
-    ({"data_storage_version": "2.0"}, "files of version 2.0"),
-    ({"data_storage_version": "2.1", "enable_stable_row_ids": True}, "stable row ids"),
+@pytest.mark.parametrize("how", [
+    {"data_storage_version": "2.0"},
+    {"data_storage_version": "2.1", "enable_stable_row_ids": True},
+    {"data_storage_version": "2.2"},
 ])
-def test_tables_we_cannot_extend_are_refused_and_unchanged(uri, tmp_path, how, reason):
+def test_tables_keep_what_they_were_made_with(uri, tmp_path, how):
     lance.write_dataset(few_columns(10), str(uri), **how)
-    before = sorted(p for p in uri.rglob("*"))
-    with pytest.raises(ToolError, match=f"UNSUPPORTED_FORMAT.*{reason}"):
-        append(uri, few_columns(10, 10), tmp_path)
-    assert sorted(p for p in uri.rglob("*")) == before
+    append(uri, few_columns(10, 10), tmp_path)
+    dataset = lance.dataset(str(uri))
+    assert dataset.data_storage_version == how["data_storage_version"]
+    assert dataset.has_stable_row_ids == how.get("enable_stable_row_ids", False)
+    lance.write_dataset(few_columns(10, 20), str(uri), mode="append")
+    assert_reads_alike(uri, tmp_path)
 
 
 def test_transaction_properties_are_seen_both_ways(uri, tmp_path):
