@@ -245,8 +245,8 @@ static lk_rc reserve_text(const lk_page_rows *rows, lk_err *err)
         return LK_OK;
     }
     uint64_t symbols = page->layout.values->kind == LK_ENCODING_FSST ? 3 : 1;
-    return lk_column_reserve(
-        rows->column, (page->meta->buffers[1].size / page->layout.num_items + 1) * symbols * count_rows(rows), err);
+    return lk_column_reserve(rows->column,
+        (page->meta->buffers[1].size / page->layout.num_items + 1) * symbols * count_rows(rows), err);
 }
 
 static lk_rc read_levels(const lk_chunks *chunks, lk_err *err)

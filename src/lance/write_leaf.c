@@ -365,8 +365,8 @@ static void append_ends(lk_leaf *leaf, const struct ArrowArray *array, int64_t s
     const uint8_t *offsets = (const uint8_t *)array->buffers[1] + (size_t)start * leaf->offset_bytes;
     lk_buf_reserve(&leaf->ends, (size_t)count * 8);
     char    *ends = leaf->ends.data + leaf->ends.size;
-    uint64_t longest = leaf->offset_bytes == 4 ? widen32(offsets, count, shift, ends)
-                                               : widen64(offsets, count, shift, ends);
+    uint64_t longest =
+        leaf->offset_bytes == 4 ? widen32(offsets, count, shift, ends) : widen64(offsets, count, shift, ends);
     leaf->longest = longest > leaf->longest ? longest : leaf->longest;
     leaf->ends.size += (size_t)count * 8;
 }
