@@ -71,7 +71,7 @@ LK_MUST_CHECK lk_rc lk_array_nulls(
 
 /* Concatenates arrays of one schema into one. Dictionaries that differ are joined; LK_E_LIMIT when 32-bit
  * offsets or the index type cannot hold the result. */
-LK_MUST_CHECK lk_rc lk_array_concat(const struct ArrowSchema *schema, struct ArrowArray *const *arrays,
+LK_MUST_CHECK lk_rc lk_array_concat(const struct ArrowSchema *schema, const struct ArrowArray *arrays,
     size_t count, struct ArrowArray *out, lk_err *err);
 
 /* A stream of batches, pulled: the shape every scan, query and file reader returns. */

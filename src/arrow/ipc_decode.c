@@ -466,12 +466,12 @@ static void drop_values(lk_ipc_decoder *decoder, dictionary *entry)
 /* Joins new values to those that are there; the joined copy is charged while it is the current one. */
 static lk_rc append_values(lk_ipc_decoder *decoder, dictionary *entry, struct ArrowArray *more, lk_err *err)
 {
-    struct ArrowArray *parts[] = {(struct ArrowArray *)(uintptr_t)lk_shared_array_get(entry->values), more};
-    struct ArrowArray  joined;
+    const struct ArrowArray parts[] = {*lk_shared_array_get(entry->values), *more}; /* borrowed */
+    struct ArrowArray       joined;
     if (++entry->deltas > LK_IPC_DELTAS_MAX) {
         return lk_ipc_bad(err, "more than %d deltas to one dictionary", LK_IPC_DELTAS_MAX);
     }
-    size_t size = lk_array_bytes(entry->schema, parts[0]) + lk_array_bytes(entry->schema, more);
+    size_t size = lk_array_bytes(entry->schema, &parts[0]) + lk_array_bytes(entry->schema, more);
     lk_rc  rc = decoder->options.budget == NULL ? LK_OK : lk_budget_take(decoder->options.budget, size, err);
     if (rc != LK_OK) {
         return rc;

@@ -158,7 +158,7 @@ lk_rc lk_array_nulls(const struct ArrowSchema *schema, int64_t length, struct Ar
     return gather_one(schema, NULL, &range, length > 0, length, true, out, err);
 }
 
-lk_rc lk_array_concat(const struct ArrowSchema *schema, struct ArrowArray *const *arrays, size_t count,
+lk_rc lk_array_concat(const struct ArrowSchema *schema, const struct ArrowArray *arrays, size_t count,
     struct ArrowArray *out, lk_err *err)
 {
     out->release = NULL;
@@ -170,9 +170,9 @@ lk_rc lk_array_concat(const struct ArrowSchema *schema, struct ArrowArray *const
         return lk_fail(err, LK_E_LIMIT, "no memory to join %zu arrays", count);
     }
     for (size_t i = 0; i < count; i++) {
-        ranges[i] = (lk_range){0, arrays[i]->length};
+        ranges[i] = (lk_range){0, arrays[i].length};
         segments[i] = (lk_segment){
-            .array = arrays[i], .ranges = &ranges[i], .count = 1, .scale = 1, .rows = arrays[i]->length};
+            .array = &arrays[i], .ranges = &ranges[i], .count = 1, .scale = 1, .rows = arrays[i].length};
     }
     lk_rc rc = lk_gather(schema, segments, count, out, err);
     free(ranges);

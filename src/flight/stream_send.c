@@ -314,11 +314,8 @@ static lk_rc send_gathered(sender *self, struct ArrowArray *batches, size_t coun
     if (count == 1) {
         return send_batch(self, &batches[0], err);
     }
-    struct ArrowArray *pointers[QUEUE_BATCHES_MAX], whole = {0};
-    for (size_t i = 0; i < count; i++) {
-        pointers[i] = &batches[i];
-    }
-    lk_rc rc = lk_array_concat(self->schema, pointers, count, &whole, err);
+    struct ArrowArray whole = {0};
+    lk_rc             rc = lk_array_concat(self->schema, batches, count, &whole, err);
     for (size_t i = 0; i < count; i++) {
         lk_array_release(&batches[i]);
     }

@@ -57,15 +57,7 @@ static void clear(lk_buf *list)
 
 static lk_rc join(const struct ArrowSchema *field, const lk_buf *list, struct ArrowArray *out, lk_err *err)
 {
-    size_t              count = array_count(list);
-    struct ArrowArray **parts = malloc((count + 1) * sizeof(struct ArrowArray *));
-    LK_ASSERT(parts != NULL);
-    for (size_t i = 0; i < count; i++) {
-        parts[i] = &arrays(list)[i];
-    }
-    lk_rc rc = lk_array_concat(field, parts, count, out, err);
-    free(parts);
-    return rc;
+    return lk_array_concat(field, arrays(list), array_count(list), out, err);
 }
 
 /* Gives rows of both arrays in this order, in stretches. */

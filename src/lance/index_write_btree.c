@@ -228,16 +228,8 @@ static lk_rc lookup_schema(const struct ArrowSchema *field, struct ArrowSchema *
 
 static lk_rc join(const struct ArrowSchema *field, const lk_buf *list, struct ArrowArray *out, lk_err *err)
 {
-    struct ArrowArray  *arrays = (struct ArrowArray *)(void *)list->data;
-    size_t              count = list->size / sizeof *arrays;
-    struct ArrowArray **parts = malloc((count + 1) * sizeof(struct ArrowArray *));
-    LK_ASSERT(parts != NULL);
-    for (size_t i = 0; i < count; i++) {
-        parts[i] = &arrays[i];
-    }
-    lk_rc rc = lk_array_concat(field, parts, count, out, err);
-    free(parts);
-    return rc;
+    const struct ArrowArray *arrays = (const struct ArrowArray *)(const void *)list->data;
+    return lk_array_concat(field, arrays, list->size / sizeof *arrays, out, err);
 }
 
 static lk_rc write_pages(writing *w, lk_file_writer *writer, lk_err *err)

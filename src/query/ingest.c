@@ -149,17 +149,11 @@ static lk_rc join_and_commit(ingestion *in, struct ArrowArray *pieces, size_t co
     if (count == 1) {
         return commit(in, &pieces[0], err);
     }
-    struct ArrowArray **list = calloc(count, sizeof(struct ArrowArray *));
-    struct ArrowArray   whole = {0};
-    LK_ASSERT(list != NULL);
-    for (size_t i = 0; i < count; i++) {
-        list[i] = &pieces[i];
-    }
-    lk_rc rc = lk_array_concat(&in->source->schema, list, count, &whole, err);
+    struct ArrowArray whole = {0};
+    lk_rc             rc = lk_array_concat(&in->source->schema, pieces, count, &whole, err);
     if (rc == LK_OK) {
         rc = commit(in, &whole, err);
     }
-    free(list);
     return rc;
 }
 

@@ -3,6 +3,7 @@
 
 #include "arrow/schema.h"
 #include "rollout/base_table.h"
+#include "rollout/cell.h"
 #include "rollout/id_map.h"
 #include "rollout/records_json.h"
 
@@ -24,12 +25,6 @@ typedef struct admission {
     lk_arena            *arena;
 } admission;
 
-static lk_bytes text_at(const struct ArrowArray *column, int64_t row)
-{
-    const int32_t *offsets = (const int32_t *)column->buffers[1] + column->offset + row;
-    return (lk_bytes){(const char *)column->buffers[2] + offsets[0], (size_t)(offsets[1] - offsets[0])};
-}
-
 static const struct ArrowArray *batch_of(const lk_rollout_add *add)
 {
     return lk_shared_array_get(((const lk_rollout_request *)add->what)->records);
@@ -37,7 +32,7 @@ static const struct ArrowArray *batch_of(const lk_rollout_add *add)
 
 static lk_bytes id_of(const lk_rollout_add *add, int64_t row)
 {
-    return text_at(batch_of(add)->children[ID], row);
+    return lk_cell_text(batch_of(add)->children[ID], row);
 }
 
 /* -- equal records ------------------------------------------------------------------------------------------------- */
@@ -84,13 +79,10 @@ static bool same_text(const struct ArrowSchema *schema_a, const struct ArrowArra
 /* false: null. */
 static bool payload_at(const struct ArrowArray *column, int64_t row, lk_bytes *out)
 {
-    const uint8_t *valid = column->null_count == 0 ? NULL : column->buffers[0];
-    int64_t        at = column->offset + row;
-    const int64_t *offsets = (const int64_t *)column->buffers[1] + at;
-    if (valid != NULL && ArrowBitGet(valid, at) == 0) {
+    if (!lk_cell_valid(column, row)) {
         return false;
     }
-    *out = (lk_bytes){(const char *)column->buffers[2] + offsets[0], (size_t)(offsets[1] - offsets[0])};
+    *out = lk_cell_large(column, row);
     return true;
 }
 
@@ -255,7 +247,8 @@ static void note_ids(const admission *a, lk_shared_array *rows, lk_generation_ro
     int64_t                  column = lk_schema_find(lk_dataset_schema(a->snapshot->base), LK_LITERAL("id"));
     lk_bytes                *ids = (lk_bytes *)(uintptr_t)out->ids;
     for (int64_t row = 0; row < batch->length; row++) {
-        ids[out->row_count++] = text_at(batch->children[column], row); /* the batch lives as long as out */
+        ids[out->row_count++] =
+            lk_cell_text(batch->children[column], row); /* the batch lives as long as out */
     }
 }
 

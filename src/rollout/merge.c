@@ -5,6 +5,7 @@
 #include "base/hash.h"
 #include "lance/row_set.h"
 #include "rollout/base_table.h"
+#include "rollout/cell.h"
 #include "rollout/id_map.h"
 
 #include <inttypes.h>
@@ -51,9 +52,8 @@ static void choose_generations(merging *m, lk_uuid shard)
 }
 
 /* Ids that the base table has: a stopped merge left them there, or another instance had the same record. */
-static lk_rc find_in_base(lk_dataset *base, const merging *m, lk_id_map *found, lk_buf *texts, lk_err *err)
+static lk_rc find_in_base(lk_dataset *base, const merging *m, lk_id_map *found, lk_arena *texts, lk_err *err)
 {
-    lk_arena   arena = {0};
     lk_id_map *ids = lk_id_map_new(0);
     lk_buf     values = {0};
     for (size_t i = 0; i < m->chosen_count; i++) {
@@ -85,15 +85,12 @@ static lk_rc find_in_base(lk_dataset *base, const merging *m, lk_id_map *found, 
         rc = lk_batches_next(batches, &batch, err);
         more = rc == LK_OK && batch.release != NULL;
         for (int64_t row = 0; more && row < batch.length; row++) {
-            const struct ArrowArray *column = batch.children[0];
-            const int32_t           *offsets = (const int32_t *)column->buffers[1] + column->offset + row;
-            lk_bytes id = {(const char *)column->buffers[2] + offsets[0], (size_t)(offsets[1] - offsets[0])};
-            (void)lk_id_map_add(found, lk_arena_copy(&arena, id), (lk_id_place){0});
+            lk_bytes id = lk_arena_copy(texts, lk_cell_text(batch.children[0], row));
+            (void)lk_id_map_add(found, id, (lk_id_place){0});
         }
         lk_array_release(&batch);
     }
     lk_batches_close(batches);
-    lk_buf_append(texts, &arena, sizeof arena); /* the ids live in it */
     lk_buf_deinit(&values);
     lk_id_map_free(ids);
     return rc;
@@ -102,9 +99,9 @@ static lk_rc find_in_base(lk_dataset *base, const merging *m, lk_id_map *found, 
 /* Each id once, its newest row, unless base has it. */
 static lk_rc choose_rows(merging *m, lk_dataset *base, lk_err *err)
 {
-    lk_buf     arenas = {0};
+    lk_arena   texts = {0}; /* of ids that base has */
     lk_id_map *seen = lk_id_map_new(0);
-    lk_rc      rc = find_in_base(base, m, seen, &arenas, err);
+    lk_rc      rc = find_in_base(base, m, seen, &texts, err);
     m->kept_rows = 0;
     for (size_t i = m->chosen_count; rc == LK_OK && i > 0; i--) {
         const lk_rollout_rows *rows = m->chosen[i - 1];
@@ -115,10 +112,7 @@ static lk_rc choose_rows(merging *m, lk_dataset *base, lk_err *err)
         }
     }
     lk_id_map_free(seen);
-    for (size_t i = 0; i < arenas.size / sizeof(lk_arena); i++) {
-        lk_arena_close(&((lk_arena *)(void *)arenas.data)[i]);
-    }
-    lk_buf_deinit(&arenas);
+    lk_arena_close(&texts);
     return rc;
 }
 

@@ -6,6 +6,7 @@
 
 #include "arrow/schema.h"
 #include "lance/take.h"
+#include "rollout/cell.h"
 #include "rollout/id_map.h"
 
 #include <stdlib.h>
@@ -106,27 +107,16 @@ typedef struct key_columns {
     const struct ArrowArray *id, *rollout_id, *created_at, *sequence_order;
 } key_columns;
 
-static lk_bytes text_at(const struct ArrowArray *column, int64_t row)
-{
-    const int32_t *offsets = (const int32_t *)column->buffers[1] + column->offset + row;
-    return (lk_bytes){(const char *)column->buffers[2] + offsets[0], (size_t)(offsets[1] - offsets[0])};
-}
-
-static bool is_valid(const struct ArrowArray *column, int64_t row)
-{
-    const uint8_t *valid = column->null_count == 0 ? NULL : column->buffers[0];
-    return valid == NULL || ArrowBitGet(valid, column->offset + row) != 0;
-}
-
 /* A column that the table lacks, or a null in it, counts as the least. */
 static lk_rollout_key key_at(const key_columns *columns, int64_t row)
 {
-    lk_rollout_key key = {.id = text_at(columns->id, row), .rollout_id = text_at(columns->rollout_id, row)};
+    lk_rollout_key key = {
+        .id = lk_cell_text(columns->id, row), .rollout_id = lk_cell_text(columns->rollout_id, row)};
     const struct ArrowArray *time = columns->created_at, *order = columns->sequence_order;
-    if (time != NULL && is_valid(time, row)) {
+    if (time != NULL && lk_cell_valid(time, row)) {
         key.created_at = ((const int64_t *)time->buffers[1])[time->offset + row];
     }
-    if (order != NULL && is_valid(order, row)) {
+    if (order != NULL && lk_cell_valid(order, row)) {
         key.sequence_order = ((const int32_t *)order->buffers[1])[order->offset + row];
     }
     return key;
@@ -329,19 +319,13 @@ static lk_rc take_from_source(
 
 static lk_rc concat(const struct ArrowSchema *schema, lk_buf *list, struct ArrowArray *out, lk_err *err)
 {
-    struct ArrowArray  *arrays = (struct ArrowArray *)(void *)list->data;
-    size_t              count = list->size / sizeof *arrays;
-    struct ArrowArray **parts = calloc(count + 1, sizeof(struct ArrowArray *));
-    LK_ASSERT(parts != NULL);
-    for (size_t i = 0; i < count; i++) {
-        parts[i] = &arrays[i];
-    }
-    lk_rc rc = lk_array_concat(schema, parts, count, out, err);
+    struct ArrowArray *arrays = (struct ArrowArray *)(void *)list->data;
+    size_t             count = list->size / sizeof *arrays;
+    lk_rc              rc = lk_array_concat(schema, arrays, count, out, err);
     for (size_t i = 0; i < count; i++) {
         lk_array_release(&arrays[i]);
     }
     lk_buf_deinit(list);
-    free(parts);
     return rc;
 }
 

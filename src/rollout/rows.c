@@ -6,6 +6,7 @@
 #include "arrow/schema.h"
 #include "io/prefix.h"
 #include "lance/manifest.h"
+#include "rollout/cell.h"
 #include "rollout/id_map.h"
 #include "rollout/shard.h"
 
@@ -113,30 +114,18 @@ static lk_rc scan_all(loading *l, lk_err *err)
             lk_buf_append(&list, &batch, sizeof batch);
         }
     }
-    struct ArrowArray  *arrays = (struct ArrowArray *)(void *)list.data;
-    size_t              array_count = list.size / sizeof *arrays;
-    struct ArrowArray **parts = calloc(array_count + 1, sizeof(struct ArrowArray *));
-    LK_ASSERT(parts != NULL);
-    for (size_t i = 0; i < array_count; i++) {
-        parts[i] = &arrays[i];
-    }
+    struct ArrowArray *arrays = (struct ArrowArray *)(void *)list.data;
+    size_t             array_count = list.size / sizeof *arrays;
     if (rc == LK_OK) {
-        rc = lk_array_concat(&l->schema, parts, array_count, &l->batch, err);
+        rc = lk_array_concat(&l->schema, arrays, array_count, &l->batch, err);
     }
     for (size_t i = 0; i < array_count; i++) {
         lk_array_release(&arrays[i]);
     }
-    free(parts);
     lk_buf_deinit(&list);
     lk_batches_close(batches);
     free(columns);
     return rc;
-}
-
-static lk_bytes text_at(const struct ArrowArray *column, int64_t row)
-{
-    const int32_t *offsets = (const int32_t *)column->buffers[1] + column->offset + row;
-    return (lk_bytes){(const char *)column->buffers[2] + offsets[0], (size_t)(offsets[1] - offsets[0])};
 }
 
 /* Which rows count: selection is one byte a row. */
@@ -151,7 +140,7 @@ static size_t select_rows(const loading *l, bool last_counts, uint8_t *selection
     size_t                   selected = 0;
     for (int64_t i = 0; i < count; i++) {
         int64_t row = last_counts ? count - 1 - i : i;
-        bool    first = lk_id_map_add(seen, text_at(ids, row), (lk_id_place){0});
+        bool    first = lk_id_map_add(seen, lk_cell_text(ids, row), (lk_id_place){0});
         bool dead = tombstones != NULL && ArrowBitGet(tombstones->buffers[1], tombstones->offset + row) != 0;
         selection[row] = first && !dead;
         selected += selection[row];
@@ -287,5 +276,5 @@ void lk_rollout_rows_unref(lk_rollout_rows *rows)
 
 lk_bytes lk_rollout_rows_id(const lk_rollout_rows *rows, size_t row)
 {
-    return text_at(lk_shared_array_get(rows->batch)->children[LK_RECORD_COLUMN_id], (int64_t)row);
+    return lk_cell_text(lk_shared_array_get(rows->batch)->children[LK_RECORD_COLUMN_id], (int64_t)row);
 }

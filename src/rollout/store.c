@@ -3,6 +3,7 @@
 
 #include "arrow/schema.h"
 #include "rollout/base_table.h"
+#include "rollout/cell.h"
 #include "rollout/id_map.h"
 
 #include <stdlib.h>
@@ -43,12 +44,6 @@ static lk_rc prepare(
     return rc == LK_OK ? lk_rollout_admit(s->admitted, s->options.on_conflict, adds, arena, out, err) : rc;
 }
 
-static lk_bytes text_at(const struct ArrowArray *column, int64_t row)
-{
-    const int32_t *offsets = (const int32_t *)column->buffers[1] + column->offset + row;
-    return (lk_bytes){(const char *)column->buffers[2] + offsets[0], (size_t)(offsets[1] - offsets[0])};
-}
-
 /* Rows of a log entry that are no tombstones, and whose ids nobody has yet. */
 static lk_rc select_new(const lk_rollout_store *s, const struct ArrowSchema *schema,
     const struct ArrowArray *batch, lk_id_map *seen, uint8_t *selection, size_t *selected, lk_err *err)
@@ -61,7 +56,7 @@ static lk_rc select_new(const lk_rollout_store *s, const struct ArrowSchema *sch
     }
     for (int64_t row = 0; row < batch->length; row++) {
         const struct ArrowArray *dead = tombstone_at < 0 ? NULL : batch->children[tombstone_at];
-        lk_bytes                 id = text_at(batch->children[id_at], row);
+        lk_bytes                 id = lk_cell_text(batch->children[id_at], row);
         struct ArrowArray        found = {0};
         size_t                   wanted;
         selection[row] = 0;
@@ -104,7 +99,7 @@ static lk_rc replay_batch(const lk_rollout_store *s, const struct ArrowSchema *s
         lk_buf_append(batches, &kept, sizeof(lk_shared_array *));
         for (size_t row = 0; row < selected; row++) {
             lk_bytes id =
-                lk_arena_copy(arena, text_at(lk_shared_array_get(kept)->children[id_at], (int64_t)row));
+                lk_arena_copy(arena, lk_cell_text(lk_shared_array_get(kept)->children[id_at], (int64_t)row));
             lk_buf_append(ids, &id, sizeof id);
         }
     }

@@ -4,6 +4,7 @@
 #include "arrow/schema.h"
 #include "lance/manifest.h"
 #include "lance/take.h"
+#include "rollout/cell.h"
 #include "rollout/id_map.h"
 #include "rollout/shard.h"
 
@@ -386,12 +387,6 @@ static const lk_predicate *left_ids(const finding *f, size_t column, lk_arena *a
     return predicate->value_count == 0 ? NULL : predicate;
 }
 
-static lk_bytes text_at(const struct ArrowArray *column, int64_t row)
-{
-    const int32_t *offsets = (const int32_t *)column->buffers[1] + column->offset + row;
-    return (lk_bytes){(const char *)column->buffers[2] + offsets[0], (size_t)(offsets[1] - offsets[0])};
-}
-
 /* Takes *batch, rows of the base table. */
 static lk_rc add_base_rows(const struct ArrowSchema *from, struct ArrowArray *batch,
     const struct ArrowSchema *schema, finding *f, lk_err *err)
@@ -404,7 +399,7 @@ static lk_rc add_base_rows(const struct ArrowSchema *from, struct ArrowArray *ba
     lk_shared_array         *shared = lk_array_share(&aligned);
     const struct ArrowArray *rows = lk_shared_array_get(shared);
     for (int64_t row = 0; row < rows->length; row++) {
-        lk_bytes id = text_at(rows->children[LK_RECORD_COLUMN_id], row);
+        lk_bytes id = lk_cell_text(rows->children[LK_RECORD_COLUMN_id], row);
         for (size_t i = 0; i < f->count; i++) {
             if (!f->done[i] && lk_bytes_equal(f->ids[i], id)) {
                 struct ArrowArray one = {0};
@@ -461,22 +456,16 @@ lk_rc lk_rollout_snapshot_find(lk_rollout_snapshot *snapshot, const lk_bytes *id
     LK_ASSERT(f.done != NULL);
     lk_rollout_rows_schema(&schema);
     find_in_sources(snapshot, &f);
-    lk_rc               rc = find_in_base(snapshot, &schema, cancel, &f, err);
-    struct ArrowArray  *arrays = (struct ArrowArray *)(void *)f.parts.data;
-    struct ArrowArray **parts = calloc(f.found + 1, sizeof(struct ArrowArray *));
-    LK_ASSERT(parts != NULL);
-    for (size_t i = 0; i < f.found; i++) {
-        parts[i] = &arrays[i];
-    }
+    lk_rc              rc = find_in_base(snapshot, &schema, cancel, &f, err);
+    struct ArrowArray *arrays = (struct ArrowArray *)(void *)f.parts.data;
     if (rc == LK_OK) {
-        rc = lk_array_concat(&schema, parts, f.found, out, err);
+        rc = lk_array_concat(&schema, arrays, f.found, out, err);
     }
     for (size_t i = 0; i < f.found; i++) {
         lk_array_release(&arrays[i]);
     }
     lk_buf_deinit(&f.parts);
     lk_schema_release(&schema);
-    free(parts);
     free(f.done);
     return rc;
 }

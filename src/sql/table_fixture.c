@@ -462,28 +462,25 @@ enum { BATCHES_MAX = 4096 };
 
 static lk_rc collect(lk_batches *result, struct ArrowSchema *schema, struct ArrowArray *rows, lk_err *err)
 {
-    struct ArrowArray  *parts = calloc(BATCHES_MAX, sizeof *parts);
-    struct ArrowArray **pointers = calloc(BATCHES_MAX, sizeof *pointers);
-    size_t              count = 0;
-    lk_rc               rc = lk_schema_copy(&result->schema, schema, err);
+    struct ArrowArray *parts = calloc(BATCHES_MAX, sizeof *parts);
+    size_t             count = 0;
+    lk_rc              rc = lk_schema_copy(&result->schema, schema, err);
     for (bool more = rc == LK_OK; more;) {
         must(count < BATCHES_MAX);
         rc = lk_batches_next(result, &parts[count], err);
         more = rc == LK_OK && parts[count].release != NULL;
         if (more) {
             must(lk_array_validate(schema, &parts[count], err) == LK_OK);
-            pointers[count] = &parts[count];
             count++;
         }
     }
     if (rc == LK_OK && count > 0) {
-        rc = lk_array_concat(schema, pointers, count, rows, err);
+        rc = lk_array_concat(schema, parts, count, rows, err);
     }
     for (size_t i = 0; i < count; i++) {
         lk_array_release(&parts[i]);
     }
     free(parts);
-    free(pointers);
     return rc;
 }
 

@@ -266,18 +266,17 @@ static lk_rc each(tool *t, deed act)
 
 static lk_rc concat(tool *t)
 {
-    struct ArrowArray batches[256], *pointers[256], joined = {0};
+    struct ArrowArray batches[256], joined = {0};
     size_t            count = 0;
     lk_rc             rc = LK_OK;
     for (; rc == LK_OK && count < 256; count++) {
         rc = lk_batches_next(t->in, &batches[count], &t->err);
-        pointers[count] = &batches[count];
         if (rc != LK_OK || batches[count].release == NULL) {
             break;
         }
     }
     if (rc == LK_OK) {
-        rc = lk_array_concat(&t->in->schema, pointers, count, &joined, &t->err);
+        rc = lk_array_concat(&t->in->schema, batches, count, &joined, &t->err);
     }
     for (size_t i = 0; i < count; i++) {
         lk_array_release(&batches[i]);
