@@ -127,6 +127,9 @@ static void queue(http_connection *c, lk_buf *bytes)
 
 void lk_http_add_field(lk_http_exchange *exchange, const char *name, lk_bytes value)
 {
+    if (!lk_http_is_field_value(value)) {
+        return; /* a line end in it would begin a field, or an answer, of somebody else's making */
+    }
     lk_buf_format(&exchange->fields, "%s: %.*s\r\n", name, LK_FMT(value));
 }
 

@@ -21,8 +21,7 @@ static bool is_token(lk_bytes text)
     return text.size > 0;
 }
 
-/* Visible ASCII, blanks and bytes above it; no other control characters. */
-static bool is_field_value(lk_bytes text)
+bool lk_http_is_field_value(lk_bytes text)
 {
     for (size_t i = 0; i < text.size; i++) {
         unsigned char c = (unsigned char)text.data[i];
@@ -181,7 +180,7 @@ static int read_field(lk_bytes line, char *name, lk_http_head *out, int *hosts)
     if (out->field_count == LK_HTTP_FIELDS_MAX) {
         return 431;
     }
-    if (!take_until(&line, ':', &field.name) || !is_token(field.name) || !is_field_value(line)) {
+    if (!take_until(&line, ':', &field.name) || !is_token(field.name) || !lk_http_is_field_value(line)) {
         return 400; /* a continuation of the line before is one of these */
     }
     for (size_t i = 0; i < field.name.size; i++) {

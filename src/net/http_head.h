@@ -39,6 +39,9 @@ lk_http_parsed lk_http_head_parse(
 /* The first value of a field (lower-case name); false when there is none. */
 bool lk_http_head_field(const lk_http_head *head, const char *name, lk_bytes *value);
 
+/* Visible ASCII, blanks and bytes above it; no other control characters. */
+bool lk_http_is_field_value(lk_bytes value);
+
 /* -- chunked bodies ------------------------------------------------------------------------------------------ */
 typedef struct lk_http_chunks { /* starts as zero */
     int      state;

@@ -72,7 +72,7 @@ void *lk_http_attachment(const lk_http_exchange *exchange);
 
 /* -- and its answer ---------------------------------------------------------------------------------------------- */
 
-/* A field of the answer; before it begins. Copied. */
+/* A field of the answer; before it begins. Copied; a value that HTTP does not allow is left out. */
 void lk_http_add_field(lk_http_exchange *exchange, const char *name, lk_bytes value);
 
 /* Begins an answer of `length` bytes (UINT64_MAX: unknown, sent in chunks). For HEAD the content is left out. */

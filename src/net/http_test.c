@@ -101,6 +101,7 @@ static void run(lk_http_exchange *x, void *context)
     } else {
         lk_buf echo = {0};
         lk_buf_append_bytes(&echo, lk_http_body(x));
+        lk_http_add_field(x, "X-Evil", LK_LITERAL("a\r\nX-Smuggled: b"));
         lk_http_add_field(x, "X-Size", lk_arena_format(lk_http_arena(x), "%zu", echo.size));
         lk_http_answer(x, 200, "text/plain", &echo);
     }
@@ -172,6 +173,7 @@ static void a_request_is_answered_and_the_connection_stays(void **state)
     assert_non_null(strstr(heard.data, "HTTP/1.1 200 OK\r\n"));
     assert_non_null(strstr(heard.data, "Content-Length: 5\r\n"));
     assert_non_null(strstr(heard.data, "X-Size: 5\r\n"));
+    assert_null(strstr(heard.data, "X-Smuggled"));
     lk_buf_clear(&heard);
     say(fd, "GET /a HTTP/1.1\r\nHost: h\r\n\r\n");
     hear(fd, &heard, "Content-Length: 0\r\n");

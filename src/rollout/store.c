@@ -15,6 +15,8 @@ struct lk_rollout_store {
     lk_uuid            shard;
     lk_rollout_view   *view;
     lk_rollout_writer *writer;
+    atomic_bool        indexed;      /* the table was seen to have its index */
+    atomic_ullong      base_version; /* as the last flush saw it */
     lk_rollout_snapshot
         *admitted; /* of the flush at hand: its table's schema is in use; whoever leads the flush */
 
@@ -32,6 +34,7 @@ static lk_rc look(lk_rollout_store *s, lk_err *err)
     if (rc == LK_OK) {
         lk_rollout_snapshot_unref(s->admitted);
         s->admitted = snapshot;
+        atomic_store(&s->base_version, lk_dataset_version(snapshot->base));
     }
     return rc;
 }
@@ -279,19 +282,21 @@ static void merge_if_due(lk_rollout_store *s)
 
 /* -- adds and reads ------------------------------------------------------------------------------------------------------ */
 
-static lk_rc ensure_index(lk_rollout_store *s, uint64_t *base_version, lk_err *err)
+/* Before the first add: a table that others made may lack the index. */
+static lk_rc ensure_index(lk_rollout_store *s, lk_err *err)
 {
     lk_dataset *base = NULL;
-    lk_rc       rc = lk_base_table_open(&s->env, &base, err);
+    if (atomic_load(&s->indexed)) {
+        return LK_OK;
+    }
+    lk_rc rc = lk_base_table_open(&s->env, &base, err);
     if (rc == LK_OK) {
         rc = lk_base_table_writable(lk_dataset_schema(base), err);
     }
     if (rc == LK_OK) {
         rc = lk_base_table_index(&base, err);
     }
-    if (rc == LK_OK) {
-        *base_version = lk_dataset_version(base);
-    }
+    atomic_store(&s->indexed, rc == LK_OK);
     lk_dataset_unref(base);
     return rc;
 }
@@ -302,14 +307,13 @@ lk_rc lk_rollout_store_add(
     size_t            count = lk_records_count(records);
     bool             *has_time = calloc(count + 1, sizeof *has_time);
     struct ArrowArray batch = {0};
-    uint64_t          version = 0;
     LK_ASSERT(has_time != NULL);
     for (size_t i = 0; i < count; i++) {
         has_time[i] = lk_records_has_time(records, i);
     }
     lk_rc rc = lk_records_finish(records, payloads_due, &batch, err);
     if (rc == LK_OK) {
-        rc = ensure_index(s, &version, err);
+        rc = ensure_index(s, err);
     }
     if (rc == LK_OK) {
         lk_rollout_request request = {lk_array_share(&batch), has_time};
@@ -323,7 +327,7 @@ lk_rc lk_rollout_store_add(
         merge_if_due(s);
     }
     if (base_version != NULL) {
-        *base_version = version;
+        *base_version = atomic_load(&s->base_version);
     }
     return rc;
 }

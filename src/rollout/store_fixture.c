@@ -5,6 +5,7 @@
 #include "base/file.h"
 #include "io/local.h"
 #include "rollout/base_table.h"
+#include "rollout/cell.h"
 #include "rollout/records_json.h"
 
 #include <setjmp.h>
@@ -86,9 +87,7 @@ struct ArrowArray fixture_records(const char *text)
 
 lk_bytes fixture_id(const struct ArrowArray *batch, int64_t row)
 {
-    const struct ArrowArray *column = batch->children[0];
-    const int32_t           *offsets = (const int32_t *)column->buffers[1] + column->offset + row;
-    return (lk_bytes){(const char *)column->buffers[2] + offsets[0], (size_t)(offsets[1] - offsets[0])};
+    return lk_cell_text(batch->children[0], row);
 }
 
 /* Adds of these tests come one at a time. */
