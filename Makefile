@@ -53,7 +53,7 @@ test-full: deps-tests             ## the same with the full counts; hours
 demo: deps-tests all              ## start lake, load real data, run SQL, show the result
 	@LAKE_BIN=$(CURDIR)/build/lake $(VENV) tools/demo.py
 bench: deps-tests all             ## measure, as ratios to the reference; writes build/bench.json
-	@ninja -C build lance_scan sql_run
+	@ninja -C build lance_scan lance_write sql_run grow_tool
 	@$(VENV) bench/run.py $(if $(SMOKE),--smoke)
 sim: build/build.ninja            ## the simulator: SEED=n replays one, SEEDS=n runs many
 	@ninja -C build lake_sim && build/tests/lake_sim $(if $(SEED),$(SEED) 1 trace,1 $(or $(SEEDS),1000))
