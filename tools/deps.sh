@@ -226,7 +226,7 @@ if $tests; then
     link "$cache/java" java
     get_versitygw
     [ ! -d "$cache/$versitygw" ] || link "$cache/$versitygw" versitygw
-    for name in main pylance7 pylance1 bench; do
+    for name in main pylance7 pylance1 bench context063 context067; do
         get_venv $name
     done
 fi
