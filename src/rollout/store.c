@@ -180,7 +180,7 @@ static lk_rollout_store *new_store(
     const lk_rollout_writer_options writer = {.env = &s->env,
         .late = late,
         .shard = s->shard,
-        .log = options->log,
+        .log = options->log == LK_ROLLOUT_LOG_ALWAYS || options->deferred,
         .ops = &writer_ops,
         .context = s};
     s->writer = lk_rollout_writer_new(&writer);
@@ -330,6 +330,11 @@ lk_rc lk_rollout_store_add(
         *base_version = atomic_load(&s->base_version);
     }
     return rc;
+}
+
+lk_rc lk_rollout_store_flush(lk_rollout_store *s, lk_err *err)
+{
+    return s->options.deferred ? lk_fail(err, LK_E_UNIMPLEMENTED, "deferred adds") : LK_OK;
 }
 
 lk_rc lk_rollout_store_snapshot(

@@ -14,12 +14,22 @@
 #include "rollout/admit.h"
 #include "rollout/merge.h"
 
+typedef enum lk_rollout_log { /* log entries of adds */
+    LK_ROLLOUT_LOG_AUTO,      /* where an acknowledgement rests on them: deferred */
+    LK_ROLLOUT_LOG_ALWAYS,    /* beside every generation, as the reference does */
+    LK_ROLLOUT_LOG_NEVER      /* not with deferred */
+} lk_rollout_log;
+
 typedef struct lk_rollout_options {
     lk_bytes instance_id; /* whose shard; not empty, copied */
     uint64_t merge_after; /* an add that makes so many generations pending merges them all; 0: never */
     lk_rollout_conflict on_conflict;
-    bool                log;           /* write log entries, too */
-    bool                older_columns; /* create: the 31 of lance-context 0.6.3 */
+    lk_rollout_log      log;
+    uint64_t group_commit_us;   /* how long a flush waits for more adds; 0: as long as another one runs */
+    bool     deferred;          /* an add is acknowledged when it is logged, and visible after a flush */
+    uint64_t flush_interval_ms; /* deferred: how long after; not 0 */
+    bool     strict_alignment;  /* lists of an output's tokens must be as long as output_tokens */
+    bool     older_columns;     /* create: the 31 of lance-context 0.6.3 */
 } lk_rollout_options;
 
 typedef struct lk_rollout_store lk_rollout_store;
@@ -40,6 +50,9 @@ lk_uuid lk_rollout_store_shard(const lk_rollout_store *store);
  * LK_E_INVALID_REQUEST, LK_E_CONFLICT (an id is taken), LK_E_SHARD_FENCED, storage's errors; err->maybe_applied. */
 LK_MUST_CHECK lk_rc lk_rollout_store_add(
     lk_rollout_store *store, lk_records *records, bool payloads_due, uint64_t *base_version, lk_err *err);
+
+/* Makes what was acknowledged visible: nothing to do unless the store is deferred. */
+LK_MUST_CHECK lk_rc lk_rollout_store_flush(lk_rollout_store *store, lk_err *err);
 
 /* base_version 0: everything, now; else the base table alone at that version. */
 LK_MUST_CHECK lk_rc lk_rollout_store_snapshot(

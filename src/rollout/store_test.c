@@ -42,7 +42,7 @@ static int close_root(void **state)
 static lk_rollout_options options_of(const char *instance, uint64_t merge_after)
 {
     return (lk_rollout_options){
-        .instance_id = lk_bytes_of(instance), .merge_after = merge_after, .log = true};
+        .instance_id = lk_bytes_of(instance), .merge_after = merge_after, .log = LK_ROLLOUT_LOG_ALWAYS};
 }
 
 static lk_rollout_store *must(bool create, const char *instance, uint64_t merge_after)
