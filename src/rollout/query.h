@@ -35,7 +35,8 @@ typedef struct lk_rollout_key {
 typedef struct lk_rollout_query {
     const lk_rollout_filter *filters; /* all must hold */
     size_t                   filter_count;
-    uint64_t columns; /* bits 1 << lk_record_column; 0: all but the payload, which cannot be asked for */
+    uint64_t
+        columns; /* bits 1 << lk_record_column, the payload only when it is named; 0: all but the payload */
     lk_rollout_order      order;
     uint64_t              offset, limit; /* of the rows that are left; limit UINT64_MAX: all */
     const lk_rollout_key *after;  /* only rows behind it in the order (not LK_ROLLOUT_ANY); NULL: all */

@@ -12,6 +12,9 @@
  * Threads: shared. One merge at a time runs; adds go on meanwhile, but for the moment of its last step.
  */
 #include "rollout/admit.h"
+#include "rollout/blob.h"
+#include "rollout/count.h"
+#include "rollout/cursor.h"
 #include "rollout/merge.h"
 
 typedef enum lk_rollout_log { /* log entries of adds */
@@ -57,6 +60,38 @@ LK_MUST_CHECK lk_rc lk_rollout_store_flush(lk_rollout_store *store, lk_err *err)
 /* base_version 0: everything, now; else the base table alone at that version. */
 LK_MUST_CHECK lk_rc lk_rollout_store_snapshot(
     lk_rollout_store *store, uint64_t base_version, lk_rollout_snapshot **out, lk_err *err);
+
+/* -- lists that go on, on any instance ---------------------------------------------------------------------- */
+/* Appends the cursor of a page of `query` over `snapshot` that ended with `last`: URL-safe text. Not for
+ * LK_ROLLOUT_ANY. LK_E_LIMIT: too many shards have unmerged generations to name them all. */
+LK_MUST_CHECK lk_rc lk_rollout_store_cursor(lk_rollout_store *store, const lk_rollout_snapshot *snapshot,
+    const lk_rollout_query *query, const lk_rollout_key *last, lk_buf *out, lk_err *err);
+
+/*
+ * The snapshot of a cursor, exactly: whatever was added or merged since is not in it. *after is query->after, its texts in
+ * the arena. LK_E_INVALID_REQUEST: not a cursor, or not of this store and this query's filters and order. LK_E_SNAPSHOT_GONE: its
+ * rows cannot be told from later ones any more (merged by other software and collected, or versions were removed).
+ */
+LK_MUST_CHECK lk_rc lk_rollout_store_resume(lk_rollout_store *store, lk_bytes text,
+    const lk_rollout_query *query, lk_arena *arena, lk_rollout_snapshot **out, lk_rollout_key *after,
+    lk_err *err);
+
+/* -- waiting ------------------------------------------------------------------------------------------------- */
+/* How often a waiting reader looks for what other instances wrote; what this one wrote wakes it at once. */
+#define LK_ROLLOUT_POLL_MS 100
+
+/* The newest snapshot, as soon as it is another than `seen` (NULL: at once), or the same at the monotonic deadline.
+ * LK_E_CANCELLED. */
+LK_MUST_CHECK lk_rc lk_rollout_store_wait(lk_rollout_store *store, const lk_rollout_snapshot *seen,
+    uint64_t deadline_ms, lk_cancel *cancel, lk_rollout_snapshot **out, lk_err *err);
+
+/*
+ * What was added since a tail's cursor, every row at least once whether it was merged meanwhile or not: waits for some until
+ * the monotonic deadline. cursor "": from now on, at once and without rows. *out is a snapshot to query that has the new
+ * rows only (maybe none: row_count 0); the next cursor is appended to *next. Errors: as of lk_rollout_store_resume.
+ */
+LK_MUST_CHECK lk_rc lk_rollout_store_tail(lk_rollout_store *store, lk_bytes cursor, uint64_t deadline_ms,
+    lk_cancel *cancel, lk_rollout_snapshot **out, lk_buf *next, lk_err *err);
 
 /* Merges what is pending of this instance's shard. */
 LK_MUST_CHECK lk_rc lk_rollout_store_merge(lk_rollout_store *store, const lk_rollout_merge_options *options,

@@ -52,22 +52,24 @@ void lk_rollout_snapshot_unref(lk_rollout_snapshot *snapshot)
     lk_id_map_free(snapshot->ids);
     lk_dataset_unref(snapshot->base);
     free(snapshot->sources);
+    free(snapshot->pins);
     free(snapshot);
 }
 
-static lk_rollout_snapshot *new_snapshot(lk_dataset *base, size_t source_room)
+lk_rollout_snapshot *lk_rollout_snapshot_new(lk_dataset *base, size_t source_room, size_t pin_room)
 {
     lk_rollout_snapshot *snapshot = calloc(1, sizeof *snapshot);
     LK_ASSERT(snapshot != NULL);
     atomic_init(&snapshot->refs, 1);
     snapshot->base = lk_dataset_ref(base);
     snapshot->sources = calloc(source_room + 1, sizeof(lk_rollout_rows *));
-    LK_ASSERT(snapshot->sources != NULL);
+    snapshot->pins = calloc(pin_room + 1, sizeof *snapshot->pins);
+    LK_ASSERT(snapshot->sources != NULL && snapshot->pins != NULL);
     return snapshot;
 }
 
 /* Sources that count more come first, so the first place of an id is the one that counts. */
-static void index_ids(lk_rollout_snapshot *snapshot)
+void lk_rollout_snapshot_seal(lk_rollout_snapshot *snapshot)
 {
     for (size_t i = 0; i < snapshot->source_count; i++) {
         snapshot->row_count += snapshot->sources[i]->count;
@@ -224,7 +226,12 @@ static lk_rc put_together(lk_rollout_view *view, lk_rollout_snapshot **out, lk_e
     for (size_t i = 0; i < view->shard_count; i++) {
         room += view->shards[i].manifest.generation_count;
     }
-    lk_rollout_snapshot *next = new_snapshot(view->base, room);
+    lk_rollout_snapshot *next = lk_rollout_snapshot_new(view->base, room, view->shard_count);
+    for (size_t i = 0; i < view->shard_count; i++) {
+        const lk_shard_manifest *manifest = &view->shards[i].manifest;
+        next->pins[next->pin_count++] =
+            (lk_rollout_pin){view->shards[i].id, manifest->version, manifest->current_generation};
+    }
     for (size_t i = view->shard_count; rc == LK_OK && i > 0; i--) { /* the higher shard id counts more */
         rc = add_sources(view, &view->shards[i - 1], &at, next, err);
     }
@@ -232,7 +239,7 @@ static lk_rc put_together(lk_rollout_view *view, lk_rollout_snapshot **out, lk_e
         lk_rollout_snapshot_unref(next);
         return rc;
     }
-    index_ids(next);
+    lk_rollout_snapshot_seal(next);
     *out = next;
     return LK_OK;
 }
@@ -330,13 +337,21 @@ lk_rc lk_rollout_view_take(lk_rollout_view *view, lk_rollout_snapshot **out, lk_
     return rc;
 }
 
+lk_rollout_snapshot *lk_rollout_view_last(lk_rollout_view *view)
+{
+    lk_mutex_lock(&view->mutex);
+    lk_rollout_snapshot *last = view->snapshot == NULL ? NULL : lk_rollout_snapshot_ref(view->snapshot);
+    lk_mutex_unlock(&view->mutex);
+    return last;
+}
+
 lk_rc lk_rollout_view_at(lk_rollout_view *view, uint64_t version, lk_rollout_snapshot **out, lk_err *err)
 {
     lk_dataset *base = NULL;
     lk_rc       rc = lk_dataset_open(view->env, version, &base, err);
     if (rc == LK_OK) {
-        *out = new_snapshot(base, 0);
-        index_ids(*out);
+        *out = lk_rollout_snapshot_new(base, 0, 0);
+        lk_rollout_snapshot_seal(*out);
         lk_dataset_unref(base);
     }
     return rc;

@@ -17,8 +17,18 @@
 
 typedef struct lk_rollout_view lk_rollout_view;
 
+/* A shard as a snapshot saw it. */
+typedef struct lk_rollout_pin {
+    lk_uuid  shard;
+    uint64_t version; /* of its manifest */
+    uint64_t next;    /* the number that its next generation gets */
+} lk_rollout_pin;
+
 typedef struct lk_rollout_snapshot {
     lk_dataset       *base;
+    bool              without_base; /* its rows do not count: what came since, and nothing else */
+    lk_rollout_pin   *pins;         /* of every shard, ascending; none for the base table at a version */
+    size_t            pin_count;
     lk_rollout_rows **sources;                 /* generations, the ones that count more first */
     size_t            source_count, row_count; /* row_count: of the sources, copies included */
     struct lk_id_map *ids;                     /* where each id of the sources is */
@@ -36,6 +46,14 @@ LK_MUST_CHECK lk_rc lk_rollout_view_take(lk_rollout_view *view, lk_rollout_snaps
 /* The base table at a version, without any generation. LK_E_NOT_FOUND. */
 LK_MUST_CHECK lk_rc lk_rollout_view_at(
     lk_rollout_view *view, uint64_t version, lk_rollout_snapshot **out, lk_err *err);
+
+/* The one that was taken last, however old, or NULL. A new reference. */
+lk_rollout_snapshot *lk_rollout_view_last(lk_rollout_view *view);
+
+/* A snapshot of other sources: without any, until as many as `room` were put in, in the order in which they count; then
+ * sealed, and immutable from there on. */
+lk_rollout_snapshot *lk_rollout_snapshot_new(lk_dataset *base, size_t room, size_t pin_room);
+void                 lk_rollout_snapshot_seal(lk_rollout_snapshot *snapshot);
 
 lk_rollout_snapshot *lk_rollout_snapshot_ref(lk_rollout_snapshot *snapshot);
 void                 lk_rollout_snapshot_unref(lk_rollout_snapshot *snapshot); /* accepts NULL */
