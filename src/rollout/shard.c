@@ -180,7 +180,8 @@ lk_rc lk_shard_newer(lk_store *store, lk_uuid shard, uint64_t known, lk_arena *a
 
 /* -- writing ----------------------------------------------------------------------------------------------------- */
 
-typedef enum put_outcome { PUT_WON, PUT_LOST } put_outcome;
+/* PUT_THERE: the put failed, and yet such bytes are there: of this put, or of another's that had the same to say. */
+typedef enum put_outcome { PUT_WON, PUT_THERE, PUT_LOST } put_outcome;
 
 /* Puts the manifest as its version. What became of a put that failed after it was sent is looked up. */
 static lk_rc put_manifest(
@@ -191,15 +192,15 @@ static lk_rc put_manifest(
     bool     created = false, found = false;
     lk_shard_manifest_encode(manifest, &bytes);
     lk_rc rc = lk_store_put_if_absent(store, key, lk_buf_view(&bytes), &created, err);
+    *outcome = rc == LK_OK && created ? PUT_WON : PUT_LOST;
     if (rc != LK_OK && err->maybe_applied) {
         lk_err looking = {0};
         if (read_object(store, key, MANIFEST_SIZE_MAX, arena, &there, &found, &looking) == LK_OK) {
-            created = found && lk_bytes_equal(there, lk_buf_view(&bytes));
+            *outcome = found && lk_bytes_equal(there, lk_buf_view(&bytes)) ? PUT_THERE : PUT_LOST;
             err->maybe_applied = !found; /* it may still arrive */
             rc = found ? LK_OK : rc;
         }
     }
-    *outcome = created ? PUT_WON : PUT_LOST;
     lk_buf_deinit(&bytes);
     return rc;
 }
@@ -264,6 +265,9 @@ static lk_rc try_claim(lk_store *store, lk_uuid shard, uint64_t *target, lk_shar
         put_hint(store, &latest, arena);
         *out = (lk_shard_writer){.store = store, .epoch = *target};
         rc = keep(out, &latest, err);
+    } else if (rc == LK_OK && *outcome == PUT_THERE) {
+        *target =
+            0; /* claims of the same epoch look alike: whose this one is cannot be told, so it is claimed again */
     }
     return rc;
 }
@@ -299,7 +303,7 @@ static lk_rc try_commit(lk_shard_writer *writer, lk_shard_change change, void *c
     if (rc == LK_OK) {
         rc = put_manifest(writer->store, &next, arena, outcome, err);
     }
-    if (rc == LK_OK && *outcome == PUT_WON) {
+    if (rc == LK_OK && *outcome != PUT_LOST) { /* only this writer has this epoch */
         put_hint(writer->store, &next, arena);
         rc = keep(writer, &next, err);
     }
@@ -332,7 +336,7 @@ lk_rc lk_shard_commit(lk_shard_writer *writer, lk_shard_change change, void *con
             rc = look_again(writer, &arena, err);
         }
         lk_arena_close(&arena);
-        if (rc != LK_OK || outcome == PUT_WON) {
+        if (rc != LK_OK || outcome != PUT_LOST) {
             return rc;
         }
     }

@@ -212,6 +212,48 @@ static void a_damaged_manifest_is_named(void **state)
     lk_store_close(store);
 }
 
+typedef struct rival {
+    lk_store       *store;
+    lk_shard_writer writer;
+} rival;
+
+static void claim_first(void *context, const char *call)
+{
+    rival *r = context;
+    lk_err err = {0};
+    if (strncmp(call, "put", 3) == 0 && r->writer.epoch == 0) {
+        assert_int_equal(lk_shard_claim(r->store, shard_id(), &r->writer, &err), LK_OK);
+    }
+}
+
+/* Two instances with one id claim a new shard at once: the first manifest of both is the same, byte for byte, so finding it
+ * after a put without an answer says nothing about whose it is. */
+static void two_that_claim_at_once_never_have_one_epoch(void **state)
+{
+    bool fired = true;
+    for (int64_t call = 0; fired; call++) {
+        lk_err          err = {0};
+        lk_fault_plan   plan;
+        lk_shard_writer late = {0};
+        assert_int_equal(make_root(NULL), 0);
+        rival     r = {.store = open_root()};
+        lk_store *faulty = lk_faulty_store_new(open_root(), &plan);
+        lk_fault_plan_init(&plan);
+        lk_fault_plan_hook(&plan, claim_first, &r);
+        lk_fault_plan_arm(&plan, LK_FAULT_LOST, call);
+        lk_rc rc = lk_shard_claim(faulty, shard_id(), &late, &err);
+        fired = lk_fault_plan_fired(&plan);
+        assert_true(fired || rc == LK_E_SHARD_FENCED);
+        assert_true(rc != LK_OK || r.writer.epoch != late.epoch);
+        lk_shard_writer_deinit(&late);
+        lk_shard_writer_deinit(&r.writer);
+        lk_store_close(faulty);
+        lk_store_close(r.store);
+        lk_fault_plan_deinit(&plan);
+        assert_int_equal(remove_root(NULL), 0);
+    }
+}
+
 /* Claims and adds once, with one call failing. Whatever is said is true, and a retry by the same process gets through. */
 static bool round_of(lk_fault kind, int64_t calls_until)
 {
@@ -273,6 +315,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(a_sealed_shard_is_not_claimed, make_root, remove_root),
         cmocka_unit_test_setup_teardown(a_wrong_hint_costs_a_look_and_nothing_else, make_root, remove_root),
         cmocka_unit_test_setup_teardown(a_damaged_manifest_is_named, make_root, remove_root),
+        cmocka_unit_test(two_that_claim_at_once_never_have_one_epoch),
         cmocka_unit_test(a_fault_at_every_store_call_leaves_a_true_answer),
     };
     return cmocka_run_group_tests_name("shard", tests, NULL, NULL);

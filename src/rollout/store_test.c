@@ -182,6 +182,9 @@ static void rows_that_only_the_log_has_come_back_once(void **state)
 
     s = must(false, "rollout-0", 0);
     expect(s, "a /1 0");
+    assert_int_equal(
+        add(s, REC("x", ",\"reward\":2"), &err), LK_E_CONFLICT); /* which the claim brings to light */
+    err = (lk_err){0};
     assert_int_equal(add(s, REC("b", ""), &err), LK_OK);
     expect(s, "a b x y /3 0");
     lk_rollout_snapshot *snapshot = NULL;

@@ -28,9 +28,10 @@ struct lk_rollout_view {
     uint64_t             begun, finished; /* refreshes; finished: the last one that ended well */
     lk_rollout_snapshot *snapshot;        /* of that one; written by whoever refreshes, under the mutex */
 
-    seen_shard *shards; /* of whoever refreshes, as is the following */
+    seen_shard *shards; /* of whoever refreshes, as are the following */
     size_t      shard_count;
     lk_dataset *base;
+    bool moved; /* what is known moved since snapshot was put together; a refresh that failed leaves it so */
 };
 
 /* -- snapshots --------------------------------------------------------------------------------------------------- */
@@ -246,16 +247,16 @@ static lk_rc put_together(lk_rollout_view *view, lk_rollout_snapshot **out, lk_e
 
 static lk_rc refresh_once(lk_rollout_view *view, lk_rollout_snapshot **out, lk_err *err)
 {
-    bool  changed = view->snapshot == NULL;
-    lk_rc rc = list_shards(view, &changed, err);
+    lk_rc rc = list_shards(view, &view->moved, err);
     for (size_t i = 0; rc == LK_OK && i < view->shard_count; i++) {
-        rc = refresh_shard(view, &view->shards[i], &changed, err);
+        rc = refresh_shard(view, &view->shards[i], &view->moved, err);
     }
     if (rc == LK_OK) {
-        rc = refresh_base(view, &changed, err);
+        rc = refresh_base(view, &view->moved, err);
     }
-    if (rc == LK_OK && changed) {
+    if (rc == LK_OK && view->moved) {
         rc = put_together(view, out, err);
+        view->moved = rc != LK_OK;
     } else if (rc == LK_OK) {
         *out = lk_rollout_snapshot_ref(view->snapshot);
     }
@@ -284,6 +285,7 @@ lk_rollout_view *lk_rollout_view_new(const lk_lance_env *env, lk_dataset *base)
     LK_ASSERT(view != NULL);
     view->env = env;
     view->base = lk_dataset_ref(base);
+    view->moved = true;
     lk_mutex_init(&view->mutex, LK_RANK_ENGINE);
     lk_cond_init(&view->refreshed);
     return view;

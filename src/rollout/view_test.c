@@ -4,6 +4,9 @@
  */
 #include "rollout/view.h"
 
+#include "base/fault.h"
+#include "io/faulty.h"
+#include "io/local.h"
 #include "rollout/records_json.h"
 #include "rollout/store_fixture.h"
 
@@ -219,6 +222,61 @@ static void readers_never_miss_an_acknowledged_row(void **state)
     lk_rollout_writer_free(writer);
 }
 
+/* -- faults ------------------------------------------------------------------------------------------------------ */
+
+/* A reader that knows a store falls behind it, and one call of its next look fails: the look fails, or sees everything; the
+ * one after sees everything. */
+static bool round_of(lk_fault kind, int64_t calls_until)
+{
+    lk_err               err = {0};
+    lk_fault_plan        plan;
+    lk_store            *under = NULL;
+    lk_rollout_snapshot *snapshot = NULL;
+    assert_int_equal(fixture_open_store(NULL), 0);
+    lk_rollout_writer *first = fixture_writer("rollout-0"), *second = fixture_writer("rollout-1");
+    fixture_add(first, "a");
+    lk_fault_plan_init(&plan);
+    assert_int_equal(lk_local_store_open(&under, lk_bytes_of(fixture.root), false, &err), LK_OK);
+    lk_lance_env env = fixture.env;
+    env.store = lk_faulty_store_new(under, &plan);
+    lk_rollout_view *view = lk_rollout_view_new(&env, fixture.base);
+    assert_int_equal(lk_rollout_view_take(view, &snapshot, &err), LK_OK);
+    lk_rollout_snapshot_unref(snapshot);
+    fixture_add(first, "b");
+    fixture_add(second, "c");
+    fixture_append_to_base("d");
+
+    lk_fault_plan_arm(&plan, kind, calls_until);
+    lk_rc rc = lk_rollout_view_take(view, &snapshot, &err);
+    bool  fired = lk_fault_plan_fired(&plan);
+    lk_fault_plan_arm(&plan, kind, -1);
+    assert_true(rc == LK_OK || fired);
+    if (rc != LK_OK) {
+        assert_int_equal(lk_rollout_view_take(view, &snapshot, &err), LK_OK);
+    }
+    expect_found(snapshot, "a b c d", "a b c d");
+    lk_rollout_snapshot_unref(snapshot);
+    lk_rollout_view_free(view);
+    lk_store_close(env.store);
+    lk_fault_plan_deinit(&plan);
+    lk_rollout_writer_free(first);
+    lk_rollout_writer_free(second);
+    assert_int_equal(fixture_close_store(NULL), 0);
+    return fired;
+}
+
+static void after_a_look_that_failed_anywhere_the_next_one_sees_everything(void **state)
+{
+    for (lk_fault kind = LK_FAULT_NONE + 1; kind < LK_FAULT_COUNT; kind++) {
+        int64_t calls = 0;
+        while (round_of(kind, calls)) {
+            calls++;
+            assert_true(calls < 200);
+        }
+        assert_true(calls >= 8);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -232,6 +290,7 @@ int main(void)
             a_listed_generation_that_is_gone_is_no_empty_one, fixture_open_store, fixture_close_store),
         cmocka_unit_test_setup_teardown(
             readers_never_miss_an_acknowledged_row, fixture_open_store, fixture_close_store),
+        cmocka_unit_test(after_a_look_that_failed_anywhere_the_next_one_sees_everything),
     };
     return cmocka_run_group_tests_name("view", tests, NULL, NULL);
 }

@@ -221,16 +221,28 @@ static lk_rc claim(lk_rollout_writer *w, lk_err *err)
 
 /* -- groups ------------------------------------------------------------------------------------------------------ */
 
+/* What is to be written, decided while the shard is ours: an earlier writer's rows that the claim brought to light count. */
+static lk_rc prepare(
+    lk_rollout_writer *w, lk_rollout_add *adds, lk_arena *arena, lk_generation_rows *rows, lk_err *err)
+{
+    lk_rc rc = w->options.ops->prepare(w->options.context, adds, arena, rows, err);
+    if (rc == LK_OK && rows->row_count > 0 && !w->claimed) {
+        rc = claim(w, err);
+        if (rc == LK_OK) {
+            release_rows(rows);
+            rc = w->options.ops->prepare(w->options.context, adds, arena, rows, err);
+        }
+    }
+    return rc;
+}
+
 static lk_rc flush(lk_rollout_writer *w, lk_rollout_add *adds, uint64_t *row_count, lk_err *err)
 {
     lk_arena           arena = {0};
     lk_generation_rows rows = {0};
-    lk_rc              rc = w->options.ops->prepare(w->options.context, adds, &arena, &rows, err);
+    lk_rc              rc = prepare(w, adds, &arena, &rows, err);
     bool               writes = rc == LK_OK && rows.row_count > 0;
     if (writes) {
-        rc = claim(w, err);
-    }
-    if (writes && rc == LK_OK) {
         rc = store_rows(w, &rows, 0, err);
     }
     if (rc != LK_OK && writes && w->claimed) {

@@ -4,7 +4,7 @@
  * writer.h - the one writer of a shard: adds that come while a flush is running become the next generation together
  * (group commit), each one whole in it.
  *
- *   idle --add--> leading: prepare, [claim], files, sync, manifest --> idle
+ *   idle --add--> leading: prepare, [claim, prepare], files, sync, manifest --> idle
  *                   '-- adds that came meanwhile: one of them leads the next flush
  *
  * Invariants:
