@@ -19,7 +19,7 @@ BANNED = re.compile(r"\b(strcpy|strcat|strncpy|strncat|sprintf|vsprintf|gets|str
 INCLUDE = re.compile(r'^\s*#\s*include\s+"([^"]+)"')
 ANY_INCLUDE = re.compile(r'^\s*#\s*include\s+[<"]([^>"]+)[>"]')
 STRING = re.compile(r'"((?:\\.|[^"\\])*)"')
-SETTING = re.compile(r"\bLAKE_[A-Z0-9_]+")
+SETTING = re.compile(r"\b(?:(?:LAKE|ROLLOUT)_[A-Z0-9_]+|INSTANCE_ID|REQUEST_BODY_IDLE_[A-Z_]+)")
 FOREIGN = [ # what the include begins with, the rooms that may, their files, what it is
     (r"grpc/", {"net", "serve"}, r".*", "gRPC"),
     (r"duckdb", {"sql"}, r".*", "DuckDB"),

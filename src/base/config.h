@@ -9,6 +9,7 @@
  */
 #include "base/err.h"
 
+#include <stddef.h>
 #include <stdio.h>
 
 typedef struct lk_config {
@@ -21,12 +22,28 @@ typedef struct lk_config {
 #undef P
 } lk_config;
 
+/* A row as a command line sees it, for flags that stand for settings. */
+typedef struct lk_setting {
+    const char *env, *unit, *help;
+    const char *def_text; /* of a text; NULL: unset */
+    uint64_t    def, min, max;
+    bool        is_text, is_secret;
+} lk_setting;
+
+#define LK_SETTING(field) offsetof(lk_config, field) /* names a row */
+
 typedef const char *(*lk_getenv)(const char *name, void *context);
 
 /* Text values stay valid as long as what get returned does. */
 LK_MUST_CHECK lk_rc lk_config_load(lk_config *out, lk_getenv get, void *context, lk_err *err);
-void                lk_config_print(
-                   const lk_config *config, FILE *out); /* every setting: name, value, unit, help; never a secret */
+lk_setting          lk_config_setting(size_t setting); /* of LK_SETTING; a field that there is */
+/* Gives one setting another value, as its variable would; what is wrong is told of `name` ("--port"). Text is borrowed. */
+LK_MUST_CHECK lk_rc lk_config_set(
+    lk_config *config, size_t setting, const char *name, const char *text, lk_err *err);
+/* The value as it is shown: never a secret. NULL: unset. */
+const char *lk_config_shown(const lk_config *config, size_t setting, char scratch[24]);
+void        lk_config_print(
+           const lk_config *config, FILE *out); /* every setting: name, value, unit, help; never a secret */
 void lk_config_print_json(const lk_config *config, FILE *out);
 
 #endif

@@ -159,6 +159,27 @@ static void an_empty_setting_of_other_tools_is_unset_and_ours_is_refused(void **
     assert_int_equal(load("LAKE_S3_ADDRESSING", "", &config, &err), LK_E_INVALID_CONFIG);
 }
 
+static void a_flag_sets_a_setting_under_its_own_name(void **state)
+{
+    lk_config config;
+    lk_err    err = {0};
+    char      scratch[24];
+    size_t    port = LK_SETTING(rollout_port), fsync = LK_SETTING(rollout_fsync);
+    assert_int_equal(load("ROLLOUT_LISTEN_PORT", "4000", &config, &err), LK_OK);
+    assert_int_equal(config.rollout_port, 4000);
+    assert_int_equal(lk_config_set(&config, port, "--port", "4001", &err), LK_OK);
+    assert_int_equal(config.rollout_port, 4001);
+    assert_string_equal(lk_config_shown(&config, port, scratch), "4001");
+    assert_int_equal(lk_config_set(&config, port, "--port", "65536", &err), LK_E_INVALID_CONFIG);
+    assert_string_equal(err.detail, "--port must be 0..65535");
+    assert_int_equal(config.rollout_port, 4001);
+    err = (lk_err){0};
+    assert_int_equal(lk_config_set(&config, fsync, "--fsync", "sometimes", &err), LK_E_INVALID_CONFIG);
+    assert_string_equal(err.detail, "--fsync must be one of always never");
+    assert_string_equal(config.rollout_fsync, "always");
+    assert_string_equal(lk_config_setting(fsync).env, "ROLLOUT_FSYNC");
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -168,6 +189,7 @@ int main(void)
         cmocka_unit_test(the_printout_shows_what_is_in_force),
         cmocka_unit_test(the_json_printout_is_a_list_of_settings),
         cmocka_unit_test(a_secret_is_never_printed),
+        cmocka_unit_test(a_flag_sets_a_setting_under_its_own_name),
         cmocka_unit_test(an_empty_setting_of_other_tools_is_unset_and_ours_is_refused),
     };
     return cmocka_run_group_tests_name("config", tests, NULL, NULL);

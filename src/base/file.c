@@ -60,6 +60,43 @@ lk_rc lk_file_read(const char *path, size_t size_max, lk_buf *out, lk_err *err)
     return rc;
 }
 
+static lk_rc check_secret(int fd, const char *path, size_t size_max, lk_err *err)
+{
+    struct stat status;
+    if (fstat(fd, &status) != 0) {
+        return lk_fail_errno(err, errno, "inspect", path);
+    }
+    if (!S_ISREG(status.st_mode)) {
+        return lk_refuse(err, LK_E_INVALID_CONFIG, "%s is not a regular file", path);
+    }
+    if ((status.st_mode & (S_IRWXG | S_IRWXO)) != 0) {
+        return lk_refuse(err, LK_E_INVALID_CONFIG, "%s can be used by others; make it mode 0600", path);
+    }
+    if ((uint64_t)status.st_size > size_max) {
+        return lk_refuse(err, LK_E_INVALID_CONFIG, "%s is larger than %zu bytes", path, size_max);
+    }
+    return LK_OK;
+}
+
+/* What is checked is the very file that is read. */
+lk_rc lk_file_read_secret(const char *path, bool follow_link, size_t size_max, lk_buf *out, lk_err *err)
+{
+    int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | (follow_link ? 0 : O_NOFOLLOW));
+    if (fd < 0 && errno == ELOOP) {
+        return lk_refuse(err, LK_E_INVALID_CONFIG, "%s is a symbolic link", path);
+    }
+    if (fd < 0) {
+        lk_err cause = {0};
+        lk_rc  ignored = lk_fail_errno(&cause, errno, "open", path);
+        (void)ignored;
+        return lk_refuse(err, LK_E_INVALID_CONFIG, "%s", cause.context);
+    }
+    lk_rc rc = check_secret(fd, path, size_max, err);
+    rc = rc == LK_OK ? lk_file_read_all(fd, path, size_max, out, err) : rc;
+    (void)close(fd);
+    return rc;
+}
+
 lk_rc lk_file_write_all(int fd, const char *path, lk_bytes bytes, lk_err *err)
 {
     while (bytes.size > 0) {

@@ -14,6 +14,10 @@ LK_MUST_CHECK lk_rc lk_fail_errno(lk_err *err, int error_number, const char *doi
 
 LK_MUST_CHECK lk_rc lk_file_read(
     const char *path, size_t size_max, lk_buf *out, lk_err *err); /* LK_E_LIMIT above */
+/* A file that holds secrets, checked before it is read: a regular file, this user's alone (no mode bits of group and
+ * others), reached by a symbolic link only with follow_link. LK_E_INVALID_CONFIG says what is wrong with it. */
+LK_MUST_CHECK lk_rc lk_file_read_secret(
+    const char *path, bool follow_link, size_t size_max, lk_buf *out, lk_err *err);
 /* Appends the rest of an open file to out. */
 LK_MUST_CHECK lk_rc lk_file_read_all(int fd, const char *path, size_t size_max, lk_buf *out, lk_err *err);
 /* All of bytes to an open file, from its present position. */

@@ -14,6 +14,7 @@
 
 typedef struct lk_cli {
     const lk_config *config;
+    lk_getenv        get;   /* the environment that config is from, to tell where a value is from */
     lk_arena         arena; /* lives as long as the process */
 } lk_cli;
 

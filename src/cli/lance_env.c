@@ -3,7 +3,6 @@
 
 #include "cli/cli.h"
 #include "io/local.h"
-#include "io/s3.h"
 #include "lance/buffer_pool.h"
 
 #include <string.h>
@@ -25,9 +24,9 @@ static bool is_s3(lk_bytes uri)
     return lk_bytes_starts(uri, LK_LITERAL("s3://"));
 }
 
-static lk_rc open_s3(const lk_config *config, lk_bytes uri, lk_store **out, lk_err *err)
+lk_s3_options lk_cli_s3_options(const lk_config *config)
 {
-    const lk_s3_options options = {
+    return (lk_s3_options){
         .access_key = config->aws_access_key_id,
         .secret_key = config->aws_secret_access_key,
         .session_token = config->aws_session_token,
@@ -41,7 +40,6 @@ static lk_rc open_s3(const lk_config *config, lk_bytes uri, lk_store **out, lk_e
         .clock = lk_clock_real(),
         .random = lk_random_os(),
     };
-    return lk_s3_store_open(out, uri, &options, err);
 }
 
 /* A directory or a prefix; the store over it. */
@@ -49,7 +47,8 @@ static lk_rc open_uri(const lk_config *config, lk_bytes uri, lk_store **out, lk_
 {
     static const lk_bytes file = {"file://", 7};
     if (is_s3(uri)) {
-        return open_s3(config, uri, out, err);
+        const lk_s3_options options = lk_cli_s3_options(config);
+        return lk_s3_store_open(out, uri, &options, err);
     }
     if (lk_bytes_starts(uri, file)) {
         uri = (lk_bytes){uri.data + file.size, uri.size - file.size};

@@ -6,6 +6,7 @@
  */
 #include "base/budget.h"
 #include "base/config.h"
+#include "io/s3.h"
 #include "lance/blob.h"
 #include "lance/dataset.h"
 
@@ -25,5 +26,8 @@ LK_MUST_CHECK lk_rc lk_cli_lance_open_store(lk_cli_lance *out, const char *uri, 
 /* And the dataset; version 0: the newest. */
 LK_MUST_CHECK lk_rc lk_cli_lance_open(lk_cli_lance *out, const char *uri, uint64_t version, lk_err *err);
 void                lk_cli_lance_close(lk_cli_lance *lance); /* accepts zero */
+
+/* How s3:// locations are reached, by the settings, whose texts it borrows. */
+lk_s3_options lk_cli_s3_options(const lk_config *config);
 
 #endif

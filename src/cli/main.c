@@ -184,7 +184,7 @@ static int help(int argc, char **argv)
         return unknown(argc, argv);
     }
     char   word[] = "--help", *ask[] = {word, NULL};
-    lk_cli cli = {.config = &config};
+    lk_cli cli = {.config = &config, .get = from_nothing};
     int    code = command->run(&cli, 1, ask);
     lk_arena_close(&cli.arena);
     return code;
@@ -204,7 +204,7 @@ static int run(const lk_cli_command *command, int argc, char **argv)
     if (rc != LK_OK) {
         return lk_cli_fail(&err);
     }
-    lk_cli cli = {.config = &config};
+    lk_cli cli = {.config = &config, .get = from_environment};
     int    code = command->run(&cli, argc, argv);
     lk_arena_close(&cli.arena);
     return code;

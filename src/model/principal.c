@@ -12,11 +12,7 @@
 #include "base/json.h"
 #include "model/ids.h"
 
-#include <errno.h>
-#include <fcntl.h>
 #include <stdlib.h>
-#include <sys/stat.h>
-#include <unistd.h>
 
 enum { FILE_BYTES_MAX = 1024 * 1024, BINDINGS_MAX = 10000, PRINCIPAL_BYTES_MAX = 128 };
 
@@ -31,43 +27,6 @@ struct lk_principals {
     struct binding *bindings;
     size_t          count;
 };
-
-static lk_rc check_file(int fd, const char *path, lk_err *err)
-{
-    struct stat status;
-    if (fstat(fd, &status) != 0) {
-        return lk_fail_errno(err, errno, "inspect", path);
-    }
-    if (!S_ISREG(status.st_mode)) {
-        return lk_refuse(err, LK_E_INVALID_CONFIG, "%s is not a regular file", path);
-    }
-    if ((status.st_mode & (S_IRWXG | S_IRWXO)) != 0) {
-        return lk_refuse(err, LK_E_INVALID_CONFIG, "%s can be used by others; make it mode 0600", path);
-    }
-    if (status.st_size > FILE_BYTES_MAX) {
-        return lk_refuse(err, LK_E_INVALID_CONFIG, "%s is larger than %d bytes", path, FILE_BYTES_MAX);
-    }
-    return LK_OK;
-}
-
-/* A file that holds secrets: what is checked is the very file that is read. */
-static lk_rc read_secret_file(const char *path, bool follow_link, lk_buf *out, lk_err *err)
-{
-    int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | (follow_link ? 0 : O_NOFOLLOW));
-    if (fd < 0 && errno == ELOOP) {
-        return lk_refuse(err, LK_E_INVALID_CONFIG, "%s is a symbolic link", path);
-    }
-    if (fd < 0) {
-        lk_err cause = {0};
-        lk_rc  ignored = lk_fail_errno(&cause, errno, "open", path);
-        (void)ignored;
-        return lk_refuse(err, LK_E_INVALID_CONFIG, "%s", cause.context);
-    }
-    lk_rc rc = check_file(fd, path, err);
-    rc = rc == LK_OK ? lk_file_read_all(fd, path, FILE_BYTES_MAX, out, err) : rc;
-    (void)close(fd);
-    return rc;
-}
 
 /* What an HTTP header may carry after "Bearer ". */
 static bool token_is_legal(lk_bytes token)
@@ -217,7 +176,7 @@ static lk_rc load_principals(lk_principals *self, const char *path, lk_err *err)
 {
     lk_arena secrets = {0};
     lk_buf   text = {0};
-    lk_rc    rc = read_secret_file(path, false, &text, err);
+    lk_rc    rc = lk_file_read_secret(path, false, FILE_BYTES_MAX, &text, err);
     rc = rc == LK_OK ? parse_bindings(self, &secrets, lk_buf_view(&text), err) : rc;
     lk_arena_close_wiped(&secrets);
     lk_wipe(text.data, text.capacity);
@@ -236,7 +195,7 @@ static void set_only(lk_principals *self, const char *id, const char *tenant)
 static lk_rc load_token(lk_principals *self, const char *path, lk_err *err)
 {
     lk_buf text = {0};
-    lk_rc  rc = read_secret_file(path, true, &text, err);
+    lk_rc  rc = lk_file_read_secret(path, true, FILE_BYTES_MAX, &text, err);
     while (rc == LK_OK && text.size > 0 &&
            (text.data[text.size - 1] == '\n' || text.data[text.size - 1] == '\r')) {
         text.size--;

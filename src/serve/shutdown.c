@@ -104,7 +104,7 @@ lk_rc lk_shutdown_open(lk_shutdown **out, uint64_t grace_ms, lk_err *err)
     return LK_OK;
 }
 
-static uint64_t wait_for_signal(lk_shutdown *shutdown)
+uint64_t lk_shutdown_wait(lk_shutdown *shutdown)
 {
     lk_mutex_lock(&shutdown->mutex);
     while (shutdown->deadline_ms == 0) {
@@ -117,7 +117,7 @@ static uint64_t wait_for_signal(lk_shutdown *shutdown)
 
 lk_rc lk_shutdown_serve(lk_shutdown *shutdown, lk_grpc_server *server, lk_health *health, lk_err *err)
 {
-    uint64_t deadline_ms = wait_for_signal(shutdown);
+    uint64_t deadline_ms = lk_shutdown_wait(shutdown);
     lk_log(LK_LOG_STOPPING, LK_LOG_N("grace_ms", shutdown->grace_ms));
     if (health != NULL) {
         lk_health_stop(health);

@@ -22,6 +22,9 @@ LK_MUST_CHECK lk_rc lk_shutdown_open(lk_shutdown **out, uint64_t grace_ms, lk_er
 LK_MUST_CHECK lk_rc lk_shutdown_serve(
     lk_shutdown *shutdown, lk_grpc_server *server, lk_health *health, lk_err *err);
 
+/* Waits for the first signal and returns the monotonic deadline; for what is taken down by the caller. */
+uint64_t lk_shutdown_wait(lk_shutdown *shutdown);
+
 uint64_t lk_shutdown_deadline_ms(const lk_shutdown *shutdown); /* monotonic; 0 before the first signal */
 void     lk_shutdown_request(lk_shutdown *shutdown);           /* as if the first signal had come */
 void     lk_shutdown_close(lk_shutdown *shutdown); /* everything is closed in time; accepts NULL */
