@@ -11,6 +11,7 @@
 #include "io/local.h"
 #include "rollout/records_json.h"
 #include "rollout/store.h"
+#include "rollout_body.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -27,7 +28,7 @@ typedef struct plan {
     lk_rollout_store *store;
     atomic_ullong     next;
     uint64_t         *took_us; /* per add */
-    lk_buf            tail;    /* of every record: its lists */
+    lk_body_maker     maker;
 } plan;
 
 typedef struct adder {
@@ -36,34 +37,6 @@ typedef struct adder {
     lk_err    err;
     lk_rc     rc;
 } adder;
-
-static void make_tail(plan *p)
-{
-    static const char *const lists[] = {"output_tokens", "output_logprobs"};
-    for (size_t list = 0; p->tokens > 0 && list < 2; list++) {
-        lk_buf_format(&p->tail, ",\"%s\":[", lists[list]);
-        for (uint64_t i = 0; i < p->tokens; i++) {
-            const char *format = list == 0 ? "%s%d" : "%s-0.%07d";
-            lk_buf_format(&p->tail, format, i == 0 ? "" : ",", (int)(i * 7919 % 151936 + 1));
-        }
-        lk_buf_append_text(&p->tail, "]");
-    }
-    lk_buf_append_text(&p->tail, "}");
-}
-
-static void make_body(const plan *p, uint64_t add, lk_buf *body)
-{
-    lk_buf_append_text(body, "{\"records\":[");
-    for (uint64_t row = 0; row < p->rows; row++) {
-        lk_buf_format(body,
-            "%s{\"id\":\"%08" PRIx64 "-%d-%" PRIu64 "\",\"rollout_id\":\"r-%" PRIu64
-            "\",\"role\":\"assistant\",\"policy_version\":\"v1\",\"reward\":0.5,\"content\":\"the answer is "
-            "%" PRIu64 "\"",
-            row == 0 ? "" : ",", add, (int)getpid(), row, add, row);
-        lk_buf_append_bytes(body, lk_buf_view(&p->tail));
-    }
-    lk_buf_append_text(body, "]}");
-}
 
 static lk_rc add_once(const plan *p, lk_bytes body, lk_err *err)
 {
@@ -87,7 +60,7 @@ static void run(void *context)
     for (uint64_t i = atomic_fetch_add(&p->next, 1); a->rc == LK_OK && i < p->before + p->adds;
          i = atomic_fetch_add(&p->next, 1)) {
         body.size = 0;
-        make_body(p, i, &body);
+        lk_body_json(&p->maker, i, &body);
         uint64_t start = lk_clock_now_us();
         a->rc = add_once(p, lk_buf_view(&body), &a->err);
         p->took_us[i] = lk_clock_now_us() - start;
@@ -225,9 +198,9 @@ int main(int argc, char **argv)
     }
     p.took_us = calloc(p.before + p.adds + 1, sizeof *p.took_us);
     LK_ASSERT(p.took_us != NULL);
-    make_tail(&p);
+    p.maker = lk_body_maker_of((uint64_t)getpid(), p.rows, p.tokens);
     lk_rc rc = open_and_measure(&p, &err);
-    lk_buf_deinit(&p.tail);
+    lk_body_maker_deinit(&p.maker);
     free(p.took_us);
     if (rc != LK_OK) {
         fprintf(stderr, "%s: %s (%.*s)\n", lk_rc_name(err.rc), err.detail, (int)err.len, err.context);
