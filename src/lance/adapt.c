@@ -1,4 +1,4 @@
-/* adapt.c - see adapt.h. Only top-level columns are adapted; inside structs and lists forms must agree. */
+/* adapt.c - see adapt.h. Below the top only values for a dictionary are taken; other forms must agree there. */
 #include "lance/adapt.h"
 
 #include "arrow/bits.h"
@@ -7,6 +7,7 @@
 #include "arrow/schema.h"
 #include "lance/blob.h"
 #include "lance/column.h"
+#include "lance/nested.h"
 
 #include <stdlib.h>
 
@@ -49,6 +50,25 @@ static form form_of(const struct ArrowSchema *table, const struct ArrowSchema *r
     return blob ? FORM_CAST : FORM_SAME;
 }
 
+/* Plain values stand for dictionaries inside structs and lists too: `looks` becomes what is given there. */
+static lk_rc accept_values(
+    struct ArrowSchema *looks, const struct ArrowSchema *given, bool *accepted, lk_err *err)
+{
+    if (looks->dictionary != NULL) {
+        if (form_of(looks, given) != FORM_VALUES) {
+            return LK_OK;
+        }
+        *accepted = true;
+        lk_schema_release(looks);
+        return lk_schema_copy(given, looks, err);
+    }
+    lk_rc rc = LK_OK;
+    for (int64_t child = 0; rc == LK_OK && child < looks->n_children && child < given->n_children; child++) {
+        rc = accept_values(looks->children[child], given->children[child], accepted, err);
+    }
+    return rc;
+}
+
 /* Whether the columns are the table's, once adapted. */
 static lk_rc compare(adapted *self, lk_err *err)
 {
@@ -64,6 +84,8 @@ static lk_rc compare(adapted *self, lk_err *err)
         if (self->forms[index] != FORM_SAME) {
             lk_schema_release(looks.children[index]);
             rc = lk_schema_copy(given, looks.children[index], err);
+        } else if (named) {
+            rc = accept_values(looks.children[index], given, &self->any, err);
         }
     }
     if (rc == LK_OK) {
@@ -247,7 +269,7 @@ lk_rc lk_adapt_target(
 
 bool lk_schema_needs_2_2(const struct ArrowSchema *schema)
 {
-    bool needs = strcmp(schema->format, "+m") == 0 || lk_is_blob_v2(schema);
+    bool needs = strcmp(schema->format, "+m") == 0 || lk_is_blob_v2(schema) || lk_is_vector(schema);
     for (int64_t child = 0; !needs && child < schema->n_children; child++) {
         needs = lk_schema_needs_2_2(schema->children[child]);
     }

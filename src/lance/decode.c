@@ -71,6 +71,10 @@ lk_rc lk_decode_each_page(
     lk_file_column_state *state = NULL;
     size_t                next = 0;
     lk_rc                 rc = lk_file_column(source->file, source->column, &state, err);
+    if (rc == LK_OK && !lk_file_has_rows(source->file, state, self->rows_each)) {
+        rc = lk_fail(err, LK_E_CORRUPT_FILE, "%.*s: a column has another number of rows than the file",
+            LK_FMT(source->file->key));
+    }
     if (rc != LK_OK || self->range_count == 0) {
         return rc;
     }
@@ -191,20 +195,9 @@ static lk_rc decode_leaf(lk_decoder *self, const lk_field_source *source, lk_val
 }
 
 /* -- fields ---------------------------------------------------------------------------------------- */
-bool lk_is_struct(const struct ArrowSchema *field)
-{
-    return strcmp(field->format, "+s") == 0;
-}
-
 bool lk_source_is_struct(const lk_field_source *source)
 {
     return source->kind == LK_COLUMN_PLAIN && lk_is_struct(source->field);
-}
-
-bool lk_is_list(const struct ArrowSchema *field)
-{
-    return strcmp(field->format, "+l") == 0 || strcmp(field->format, "+L") == 0 ||
-           strcmp(field->format, "+m") == 0;
 }
 
 bool lk_source_has_lists(const lk_field_source *source)
@@ -308,6 +301,9 @@ lk_rc lk_decode_field(lk_decoder *self, const lk_field_source *source, lk_validi
     if (parent_count >= LK_LAYERS_MAX) {
         return lk_fail(err, LK_E_LIMIT, "structs nest more than %d deep", LK_LAYERS_MAX);
     }
+    if (lk_source_is_vector(source)) {
+        return lk_decode_vector(self, source, parents, parent_count, out, err);
+    }
     return lk_source_is_struct(source) ? decode_struct(self, source, parents, parent_count, out, err)
                                        : decode_leaf(self, source, parents, parent_count, out, err);
 }
@@ -324,7 +320,8 @@ static lk_rc decode_any(lk_decoder *self, const lk_field_source *source, struct 
 lk_rc lk_decode_ranges(lk_decoder *decoder, const lk_field_source *source, const lk_row_range *ranges,
     size_t range_count, struct ArrowArray *out, lk_err *err)
 {
-    lk_decoder        self = {.ranges = ranges, .range_count = range_count, .scratch = decoder->scratch};
+    lk_decoder self = {
+        .ranges = ranges, .range_count = range_count, .rows_each = 1, .scratch = decoder->scratch};
     struct ArrowArray array = {0};
     for (size_t index = 0; index < range_count; index++) {
         self.rows += ranges[index].count;

@@ -243,11 +243,27 @@ static lk_rc decode_list(
     return rc;
 }
 
+/* Whoever writes such a file, nobody reads it; of one that is in no file its list makes nulls. */
+static lk_rc refuse_vector(const lk_field_source *source, lk_err *err)
+{
+    if (!lk_source_present(source)) {
+        return LK_OK;
+    }
+    const char *name = source->field->name;
+    lk_rc       rc = lk_fail(err, LK_E_UNSUPPORTED_FORMAT, "fixed-size list of structs and lists");
+    lk_detail(err, "column %s: fixed-size lists of structs with lists in or around them are not read",
+        name == NULL ? "" : name);
+    return rc;
+}
+
 static lk_rc decode_node(
     walk *self, const lk_field_source *source, struct ArrowArray *out, lk_stream **teller, lk_err *err)
 {
     if (source->kind == LK_COLUMN_PLAIN && lk_is_list(source->field)) {
         return decode_list(self, source, out, teller, err);
+    }
+    if (lk_source_is_vector(source)) {
+        return refuse_vector(source, err);
     }
     return lk_source_is_struct(source) ? decode_struct(self, source, out, teller, err)
                                        : decode_leaf(self, source, out, teller, err);
@@ -312,6 +328,26 @@ static lk_rc null_dictionary(
     return rc;
 }
 
+static lk_rc null_vector(
+    lk_decoder *decoder, const struct ArrowSchema *field, uint64_t rows, struct ArrowArray *out, lk_err *err)
+{
+    lk_buffer validity = {0};
+    uint64_t  size = 0;
+    lk_rc     rc = lk_vector_size(field, rows, &size, err);
+    if (rc == LK_OK) {
+        rc = zeros(decoder, rows / 8 + 8, &validity, err);
+    }
+    if (rc != LK_OK) {
+        return rc;
+    }
+    lk_column_node(out, rows, rows, &validity, 1, 1);
+    rc = lk_decode_nulls(decoder, field->children[0], rows * size, out->children[0], err);
+    if (rc != LK_OK) {
+        out->release(out);
+    }
+    return rc;
+}
+
 lk_rc lk_decode_nulls(
     lk_decoder *decoder, const struct ArrowSchema *field, uint64_t rows, struct ArrowArray *out, lk_err *err)
 {
@@ -319,6 +355,9 @@ lk_rc lk_decode_nulls(
     lk_buffer buffers[2] = {0};
     if (field->dictionary != NULL) {
         return null_dictionary(decoder, field, rows, out, err);
+    }
+    if (lk_is_vector(field)) {
+        return null_vector(decoder, field, rows, out, err);
     }
     if (!list && !lk_is_struct(field)) {
         return null_leaf(decoder, field, rows, out, err);

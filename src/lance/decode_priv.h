@@ -2,6 +2,7 @@
 #define LK_LANCE_DECODE_PRIV_H
 /* decode_priv.h - what decode.c (structs and leaves) and decode_lists.c (everything in or around lists) share. */
 #include "lance/file_priv.h"
+#include "lance/nested.h"
 #include "lance/shape.h"
 #include "lance/stream.h"
 
@@ -10,12 +11,17 @@ typedef struct lk_decoder {
     const lk_row_range *ranges;
     size_t              range_count;
     uint64_t            rows;
-    lk_scratch          scratch;
-    lk_row_range       *local; /* the part of ranges inside a page, relative to it */
+    uint64_t      rows_each; /* of a column to a row of the file: items of fixed-size lists of structs */
+    lk_scratch    scratch;
+    lk_row_range *local; /* the part of ranges inside a page, relative to it */
 } lk_decoder;
 
 /* A field without lists in it. parents: the validity of the structs around it, filled along the way. */
 LK_MUST_CHECK lk_rc lk_decode_field(lk_decoder *decoder, const lk_field_source *source, lk_validity *parents,
+    size_t parent_count, struct ArrowArray *out, lk_err *err);
+
+/* A fixed-size list of structs, without lists in it (decode_vector.c). */
+LK_MUST_CHECK lk_rc lk_decode_vector(lk_decoder *decoder, const lk_field_source *source, lk_validity *parents,
     size_t parent_count, struct ArrowArray *out, lk_err *err);
 
 /* A field with lists in it. */
@@ -54,8 +60,7 @@ LK_MUST_CHECK lk_rc lk_decode_nulls(
 
 bool lk_source_present(const lk_field_source *source);   /* some leaf below lies in a file */
 bool lk_source_has_lists(const lk_field_source *source); /* a list or map, at any depth */
-bool lk_is_list(const struct ArrowSchema *field);        /* list, large list or map */
-bool lk_is_struct(const struct ArrowSchema *field);
+bool lk_source_is_vector(const lk_field_source *source); /* not one of a packed struct's members */
 bool lk_source_is_struct(const lk_field_source *source); /* of columns of its own */
 
 #endif

@@ -75,6 +75,9 @@ LK_MUST_CHECK lk_rc lk_file_bytes(
 LK_MUST_CHECK lk_rc lk_file_column(
     lk_file_reader *file, size_t column, lk_file_column_state **out, lk_err *err);
 
+/* Whether a column has rows_each rows for each of the file's (of a 2.0 file: always, its lists have them). */
+bool lk_file_has_rows(const lk_file_reader *file, const lk_file_column_state *column, uint64_t rows_each);
+
 /* The page made ready, read if it is not yet. */
 LK_MUST_CHECK lk_rc lk_file_page(lk_file_reader *file, lk_file_column_state *column, size_t index,
     lk_scratch *scratch, const lk_page **out, lk_err *err);

@@ -339,6 +339,20 @@ size_t lk_file_reader_bytes(lk_file_reader *file)
 }
 
 /* -- columns --------------------------------------------------------------------------------------- */
+/* The rows of a column: the file's, or items of fixed-size lists of structs. Items of a 2.0 file are a column too. */
+static bool fits(const lk_file_reader *file, uint64_t rows)
+{
+    return rows == file->rows || lk_file_is_v20(file) ||
+           (file->minor >= 2 && file->rows > 0 && rows % file->rows == 0);
+}
+
+bool lk_file_has_rows(const lk_file_reader *file, const lk_file_column_state *column, uint64_t rows_each)
+{
+    uint64_t rows = 0;
+    return lk_file_is_v20(file) ||
+           (!__builtin_mul_overflow(file->rows, rows_each, &rows) && column->meta.rows == rows);
+}
+
 static lk_rc parse_column(lk_file_reader *file, size_t index, lk_file_column_state **out, lk_err *err)
 {
     uint64_t       offset = 0, size = 0;
@@ -353,7 +367,7 @@ static lk_rc parse_column(lk_file_reader *file, size_t index, lk_file_column_sta
     if (rc == LK_OK) {
         rc = lk_pb_column_meta(message, &arena, &meta, err);
     }
-    if (rc == LK_OK && meta.rows != file->rows && !lk_file_is_v20(file)) { /* there, items are a column too */
+    if (rc == LK_OK && !fits(file, meta.rows)) {
         rc = damaged(file, "a column has another number of rows than the file", err);
     }
     if (rc == LK_OK) {

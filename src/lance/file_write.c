@@ -4,6 +4,7 @@
 #include "lance/file_write.h"
 
 #include "arrow/bits.h"
+#include "lance/nested.h"
 #include "lance/pb_file.h"
 #include "lance/stats.h"
 #include "lance/v20_write.h"
@@ -50,140 +51,11 @@ struct lk_file_writer {
     column                *columns;
 };
 
-/* -- what can be stored ------------------------------------------------------------------------------ */
-static bool is_struct(const struct ArrowSchema *field)
-{
-    return strcmp(field->format, "+s") == 0;
-}
-
-static bool is_map(const struct ArrowSchema *field)
-{
-    return strcmp(field->format, "+m") == 0;
-}
-
-static bool is_list(const struct ArrowSchema *field)
-{
-    return strcmp(field->format, "+l") == 0 || strcmp(field->format, "+L") == 0 || is_map(field);
-}
-
-/* Nothing but a number of rows: stored like a column of nulls outside of all structs. */
-static bool is_empty(const struct ArrowSchema *field)
-{
-    return is_struct(field) && field->n_children == 0 && !lk_is_blob(field) && !lk_is_packed(field);
-}
-
-typedef struct place {
-    size_t   depth;
-    bool     in_list;
-    uint32_t file_minor;
-} place;
-
-/* One column, whatever it looks like. */
-static bool is_leaf(const struct ArrowSchema *field)
-{
-    return lk_is_blob(field) || lk_is_packed(field) || (!is_list(field) && !is_struct(field));
-}
-
 static lk_rc refuse(const struct ArrowSchema *field, const char *what, lk_rc code, lk_err *err)
 {
     const char *name = field->name == NULL ? "" : field->name;
     lk_rc       rc = lk_fail(err, code, "column %s: %s", name, what);
     lk_detail(err, "column %s: %s", name, what);
-    return rc;
-}
-
-static lk_rc check_leaf(const struct ArrowSchema *field, const place *at, lk_err *err)
-{
-    lk_leaf        leaf = {0};
-    lk_write_shape shape;
-    lk_rc          rc = lk_write_shape_open(&shape, field, at->file_minor, at->in_list, err);
-    if (rc == LK_OK) {
-        rc = lk_leaf_init(&leaf, lk_write_shape_stored(&shape), at->depth + 1, err);
-    }
-    lk_write_shape_close(&shape);
-    return rc;
-}
-
-static lk_rc check_map(const struct ArrowSchema *field, uint32_t file_minor, lk_err *err)
-{
-    const char *name = field->name == NULL ? "" : field->name;
-    if (file_minor < 2) {
-        lk_rc rc = lk_fail(err, LK_E_INVALID_SCHEMA, "map %s in a 2.%u file", name, file_minor);
-        lk_detail(err,
-            "column %s: files of version 2.%u hold no maps; create the table with file version 2.2", name,
-            file_minor);
-        return rc;
-    }
-    return LK_OK;
-}
-
-static lk_rc check_field(const struct ArrowSchema *field, place at, lk_err *err)
-{
-    bool list = is_list(field) && field->n_children == 1;
-    if (is_leaf(field) || (!list && !is_struct(field))) {
-        return check_leaf(field, &at, err);
-    }
-    if (at.depth + 1 >= LK_LAYERS_MAX) {
-        return refuse(field, "structs and lists nest too deep", LK_E_INVALID_SCHEMA, err);
-    }
-    if (is_empty(field)) {
-        return at.in_list ? refuse(field, "files of version 2.1 and 2.2 hold no empty structs in lists",
-                                LK_E_INVALID_SCHEMA, err)
-                          : LK_OK;
-    }
-    place inside = {at.depth + 1, at.in_list || list, at.file_minor};
-    lk_rc rc = is_map(field) ? check_map(field, at.file_minor, err) : LK_OK;
-    for (int64_t child = 0; rc == LK_OK && child < field->n_children; child++) {
-        rc = check_field(field->children[child], inside, err);
-    }
-    return rc;
-}
-
-lk_rc lk_file_writer_check_minor(uint32_t file_minor, lk_err *err)
-{
-    if (file_minor <= 2) {
-        return LK_OK;
-    }
-    lk_rc rc = lk_fail(err, LK_E_UNSUPPORTED_FORMAT, "files of version 2.%u", file_minor);
-    lk_detail(err, "this build does not write data files of version 2.%u", file_minor);
-    return rc;
-}
-
-lk_rc lk_file_writer_supports(const struct ArrowSchema *field, uint32_t file_minor, lk_err *err)
-{
-    return file_minor == 0 ? lk_v20_writer_supports(field, err)
-                           : check_field(field, (place){.file_minor = file_minor}, err);
-}
-
-/* The first field with a column behind an empty struct, of which *empty says whether there was one. */
-static const struct ArrowSchema *behind_empty(const struct ArrowSchema *field, bool *empty)
-{
-    if (is_empty(field) || is_leaf(field)) {
-        *empty = *empty || is_empty(field);
-        return *empty && !is_empty(field) ? field : NULL;
-    }
-    const struct ArrowSchema *found = NULL;
-    for (int64_t child = 0; found == NULL && child < field->n_children; child++) {
-        found = behind_empty(field->children[child], empty);
-    }
-    return found;
-}
-
-lk_rc lk_file_writer_supports_all(const struct ArrowSchema *schema, uint32_t file_minor, lk_err *err)
-{
-    lk_rc rc = LK_OK;
-    bool  empty = false;
-    for (int64_t child = 0; rc == LK_OK && child < schema->n_children; child++) {
-        const struct ArrowSchema *field = schema->children[child], *behind = behind_empty(field, &empty);
-        rc = lk_file_writer_supports(field, file_minor, err);
-        if (rc == LK_OK && file_minor > 0 && behind != NULL) {
-            rc = refuse(behind,
-                "it stands behind an empty struct, where other readers of files of version 2.1 and 2.2 lose "
-                "it; "
-                "empty structs go last",
-                LK_E_INVALID_SCHEMA, err);
-        }
-    }
     return rc;
 }
 
@@ -197,7 +69,7 @@ static lk_rc open_column(
     static const struct ArrowSchema nothing = {.format = "n", .flags = ARROW_FLAG_NULLABLE};
     size_t                          depth = made->field->depth;
     unsigned                        lists = 0;
-    if (is_empty(made->field->arrow)) {
+    if (lk_is_empty_struct(made->field->arrow)) {
         made->shape = (lk_write_shape){.field = &nothing};
         return lk_leaf_init(&made->leaf, &nothing, 1, err);
     }
@@ -233,8 +105,8 @@ static lk_rc open_columns(lk_file_writer *self, lk_err *err)
     for (size_t index = 0; index < schema->field_count; index++) {
         const lk_lance_field *field = &schema->fields[index];
         root = field->depth == 0 ? field->arrow : root;
-        path[field->depth] = is_list(field->arrow);
-        if (!is_leaf(field->arrow) && field->arrow->n_children > 0) {
+        path[field->depth] = lk_is_list(field->arrow);
+        if (!lk_is_column(field->arrow) && field->arrow->n_children > 0) {
             continue;
         }
         column *made = &self->columns[self->column_count++];
@@ -255,7 +127,7 @@ static void open_stats(lk_file_writer *self)
     for (size_t index = 0; index < self->column_count; index++) {
         const column *made = &self->columns[index];
         if (made->field->depth == 0 && made->leaf.level_count == 0 && made->shape.kind == LK_SHAPE_PLAIN &&
-            !is_empty(made->field->arrow)) {
+            !lk_is_empty_struct(made->field->arrow)) {
             lk_stats_writer_column(self->stats, index, &made->leaf.type);
         }
     }
@@ -568,28 +440,60 @@ static lk_rc append_empty(
     column *of = &self->writer->columns[self->next++];
     bool    null = has_null(array, start, self->count);
     for (size_t parent = 0; parent < self->depth; parent++) {
-        null = null || has_null(self->parents[parent].array, self->parents[parent].start, self->count);
+        null = null || lk_leaf_parent_has_null(&self->parents[parent], self->count);
     }
     return null ? refuse(field, "an empty struct is null, or in a null struct, which no file can say",
                       LK_E_SCHEMA_MISMATCH, err)
                 : lk_leaf_append(&of->leaf, array, start, self->count, NULL, err);
 }
 
+static lk_rc append_field(
+    walk *self, const struct ArrowSchema *field, const struct ArrowArray *array, int64_t start, lk_err *err);
+
+/* A fixed-size list of structs: from here on down, rows are its items. */
+static lk_rc append_vector(
+    walk *self, const struct ArrowSchema *field, const struct ArrowArray *array, int64_t start, lk_err *err)
+{
+    const struct ArrowArray *items = array->children[0];
+    walk                     inside = *self;
+    uint64_t                 size = 0;
+    lk_rc rc = lk_vector_size(field, (uint64_t)(array->offset + array->length), &size, err);
+    if (rc != LK_OK) {
+        return rc;
+    }
+    inside.count *= (int64_t)size;
+    inside.parents[inside.depth++] = (lk_leaf_parent){array, start, 1};
+    for (size_t parent = 0; parent < inside.depth; parent++) {
+        inside.parents[parent].start *= (int64_t)size;
+        inside.parents[parent].items *= (int64_t)size;
+    }
+    start *= (int64_t)size;
+    if (start + inside.count > items->length) {
+        return lk_fail(err, LK_E_INVALID_IPC, "a fixed-size list has fewer items than rows");
+    }
+    rc = append_field(&inside, field->children[0], items, start + items->offset, err);
+    self->next = inside.next;
+    return rc;
+}
+
 /* start: absolute in array. */
 static lk_rc append_field(
     walk *self, const struct ArrowSchema *field, const struct ArrowArray *array, int64_t start, lk_err *err)
 {
-    bool list = is_list(field);
-    if (is_empty(field)) {
+    bool list = lk_is_list(field);
+    if (lk_is_empty_struct(field)) {
         return append_empty(self, field, array, start, err);
     }
-    if (is_leaf(field)) {
+    if (lk_is_vector(field)) {
+        return append_vector(self, field, array, start, err);
+    }
+    if (lk_is_column(field)) {
         return self->lists > 0 ? append_lists(self, array, err) : append_leaf(self, array, start, err);
     }
     lk_rc rc = LK_OK;
     self->lists += list;
     self->nodes[self->depth] = (lk_list_node){array, !list ? 0 : field->format[1] == 'L' ? 8 : 4};
-    self->parents[self->depth++] = (lk_leaf_parent){array, start};
+    self->parents[self->depth++] = (lk_leaf_parent){array, start, 1};
     for (int64_t child = 0; rc == LK_OK && child < field->n_children; child++) {
         const struct ArrowArray *inner = array->children[child];
         rc = append_field(self, field->children[child], inner, start + inner->offset, err);

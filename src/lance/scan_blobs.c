@@ -13,6 +13,36 @@ enum {
     UNKNOWN_BYTES = 1024 * 1024 /* of an external blob that does not say its size */
 };
 
+static void add_bytes(const struct ArrowSchema *table, const struct ArrowArray *array, uint64_t *bytes);
+
+/* Where the items of a list, or of a fixed-size list, begin. */
+static uint64_t items_before(const struct ArrowSchema *table, const struct ArrowArray *array, int64_t row)
+{
+    size_t   width = table->format[1] == 'L' ? 8 : 4;
+    uint64_t at = 0;
+    if (!lk_is_list(table)) {
+        return (uint64_t)row *
+               (uint64_t)(array->length == 0 ? 0 : array->children[0]->length / array->length);
+    }
+    memcpy(&at, (const uint8_t *)array->buffers[1] + (size_t)row * width, width);
+    return at;
+}
+
+static void add_items(const struct ArrowSchema *table, const struct ArrowArray *array, uint64_t *bytes)
+{
+    const struct ArrowArray *items = array->children[0];
+    uint64_t                *inner = calloc((size_t)items->length + 1, sizeof *inner);
+    LK_ASSERT(inner != NULL);
+    add_bytes(table->children[0], items, inner);
+    for (int64_t row = 0; row < array->length; row++) {
+        uint64_t end = items_before(table, array, row + 1);
+        for (uint64_t at = items_before(table, array, row); at < end; at++) {
+            bytes[row] += inner[at];
+        }
+    }
+    free(inner);
+}
+
 /* Adds what the blobs of each row take; `array` is the column seen as descriptors. */
 static void add_bytes(const struct ArrowSchema *table, const struct ArrowArray *array, uint64_t *bytes)
 {
@@ -25,21 +55,8 @@ static void add_bytes(const struct ArrowSchema *table, const struct ArrowArray *
         }
         return;
     }
-    if (lk_is_list(table)) {
-        const struct ArrowArray *items = array->children[0];
-        size_t                   width = table->format[1] == 'L' ? 8 : 4;
-        uint64_t                *inner = calloc((size_t)items->length + 1, sizeof *inner);
-        LK_ASSERT(inner != NULL);
-        add_bytes(table->children[0], items, inner);
-        for (int64_t row = 0; row < array->length; row++) {
-            uint64_t at = 0, end = 0;
-            memcpy(&at, (const uint8_t *)array->buffers[1] + (size_t)row * width, width);
-            memcpy(&end, (const uint8_t *)array->buffers[1] + (size_t)(row + 1) * width, width);
-            for (; at < end; at++) {
-                bytes[row] += inner[at];
-            }
-        }
-        free(inner);
+    if (lk_is_list(table) || lk_is_vector(table)) {
+        add_items(table, array, bytes);
         return;
     }
     for (int64_t child = 0; child < table->n_children; child++) {

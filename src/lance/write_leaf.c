@@ -153,6 +153,24 @@ static bool has_null(const struct ArrowArray *array, int64_t start, int64_t coun
     return bits != NULL && lk_bits_count(bits, start, count) != count;
 }
 
+bool lk_leaf_parent_has_null(const lk_leaf_parent *parent, int64_t count)
+{
+    int64_t first = lk_leaf_parent_row(parent, 0);
+    return count > 0 && has_null(parent->array, first, lk_leaf_parent_row(parent, count - 1) + 1 - first);
+}
+
+/* The leaf's rows in nulls of a parent. */
+static void mark_parent(lk_leaf *leaf, const lk_leaf_parent *parent, int64_t count, uint8_t value)
+{
+    const uint8_t *bits = bitmap_of(parent->array);
+    uint8_t       *marks = (uint8_t *)leaf->marks.data + leaf->rows;
+    for (int64_t row = 0; row < count; row++) {
+        if (!lk_bit(bits, lk_leaf_parent_row(parent, row))) {
+            marks[row] = value;
+        }
+    }
+}
+
 static void mark(lk_leaf *leaf, const uint8_t *bits, int64_t start, int64_t count, uint8_t value)
 {
     uint8_t *marks = (uint8_t *)leaf->marks.data + leaf->rows;
@@ -171,7 +189,7 @@ static void append_marks(lk_leaf *leaf, const struct ArrowArray *array, int64_t 
     bool   any = nulls || has_null(array, start, count);
     size_t layers = leaf->lists > 0 ? 1 : leaf->layer_count; /* the others are entries' business */
     for (size_t parent = 0; parent + 1 < layers; parent++) {
-        any = any || has_null(parents[parent].array, parents[parent].start, count);
+        any = any || lk_leaf_parent_has_null(&parents[parent], count);
     }
     if (any && !leaf->has_marks) {
         lk_buf_append_zeros(&leaf->marks, (size_t)leaf->rows);
@@ -187,8 +205,8 @@ static void append_marks(lk_leaf *leaf, const struct ArrowArray *array, int64_t 
         mark(leaf, bitmap_of(array), start, count, 1);
     }
     for (size_t parent = 0; parent + 1 < layers; parent++) {
-        if (has_null(parents[parent].array, parents[parent].start, count)) {
-            mark(leaf, bitmap_of(parents[parent].array), parents[parent].start, count, (uint8_t)(parent + 2));
+        if (lk_leaf_parent_has_null(&parents[parent], count)) {
+            mark_parent(leaf, &parents[parent], count, (uint8_t)(parent + 2));
         }
     }
 }

@@ -62,11 +62,21 @@ void lk_leaf_take(lk_leaf *leaf, lk_leaf *into);
 size_t lk_leaf_bytes(const lk_leaf *leaf);    /* waiting in the page */
 size_t lk_leaf_capacity(const lk_leaf *leaf); /* memory held */
 
-/* One struct around a leaf: its array and where the rows begin in it. */
+/* One struct around a leaf, or a fixed-size list of structs: its array, and where the leaf's rows begin in it. Row
+ * `row` of the leaf lies in row (start + row) / items of the array. */
 typedef struct lk_leaf_parent {
     const struct ArrowArray *array;
-    int64_t                  start; /* absolute: the array's offset is in it */
+    int64_t                  start; /* absolute: the array's offset, times items, is in it */
+    int64_t                  items; /* the leaf's rows to one of the array: those of the fixed-size lists */
 } lk_leaf_parent;
+
+static inline int64_t lk_leaf_parent_row(const lk_leaf_parent *parent, int64_t row)
+{
+    return (parent->start + row) / parent->items;
+}
+
+/* Whether one of the parent's rows that hold the leaf's next `count` is null. */
+bool lk_leaf_parent_has_null(const lk_leaf_parent *parent, int64_t count);
 
 /*
  * Appends `count` rows from absolute row `start` of array (offset included). parents: structs around it, inner

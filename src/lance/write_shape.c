@@ -231,7 +231,7 @@ static void mark_valid(lk_write_shape *self, const lk_shape_rows *rows)
     for (int64_t row = 0; row < rows->count; row++) {
         bool valid = is_valid(rows->array, rows->start + row);
         for (size_t parent = 0; valid && parent < rows->parent_count; parent++) {
-            valid = is_valid(rows->parents[parent].array, rows->parents[parent].start + row);
+            valid = is_valid(rows->parents[parent].array, lk_leaf_parent_row(&rows->parents[parent], row));
         }
         self->validity.data[row / 8] =
             (char)((uint8_t)self->validity.data[row / 8] | (unsigned)valid << (row % 8));

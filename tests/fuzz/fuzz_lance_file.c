@@ -53,7 +53,8 @@ static const char *const formats[] = {"c", "s", "i", "l", "d:38,0", "b", "u", "U
 
 static void fill(struct ArrowSchema *field, lk_file_reader *file, size_t column, lk_field_source *out)
 {
-    bool leaf = field->n_children == 0 || strncmp(field->format, "+w", 2) == 0;
+    bool leaf = field->n_children == 0 ||
+                (strncmp(field->format, "+w", 2) == 0 && field->children[0]->n_children == 0);
     bool v20 = lk_file_is_v20(file), list = strchr("lL", field->format[1]) != NULL;
     *out = (lk_field_source){.field = field, .file = leaf || (v20 && list) ? file : NULL, .column = column};
     if (!leaf) { /* one child each, so the next source is free */
@@ -117,12 +118,15 @@ static void decode_lists(lk_file_reader *file, size_t column, lk_buffer_pool *po
 {
     static const char *const items[] = {"i", "l", "g", "u", "b"};
     static const char *const nodes[] = {"+s", "+l", "+s", "+L"};
+    static const char *const vectors[] = {"+s", "+w:2", "+s"};
     for (size_t item = 0; item < sizeof items / sizeof items[0]; item++) {
         decode_nested(file, column, nodes + 1, 1, items[item], pool);
         decode_nested(file, column, nodes, 1, items[item], pool);
         decode_nested(file, column, nodes, 2, items[item], pool);
         decode_nested(file, column, nodes + 1, 3, items[item], pool);
         decode_nested(file, column, nodes + 1, 2, items[item], pool);
+        decode_nested(file, column, vectors, 3, items[item], pool);
+        decode_nested(file, column, vectors + 1, 2, items[item], pool);
     }
 }
 

@@ -49,6 +49,7 @@ def columns(rng):
     yield "list", lists
     yield "list-text", pa.array([["a", "bc", None][: i % 4] for i in range(ROWS)])
     yield "list-list", pa.array([[[i], [], None][: i % 4] if i % 5 else None for i in range(ROWS)])
+    yield "fsl-struct", pa.FixedSizeListArray.from_arrays(struct, 2, mask=pa.array(mask[: ROWS // 2]))
     yield "list-struct", pa.array([[{"x": i, "y": "s"}] * (i % 3) for i in range(ROWS)])
 
 

@@ -21,13 +21,28 @@ def random_type(rng, depth=0):
     return rng.choice(LEAVES)
 
 
+def random_vector_type(rng, depth=0):
+    """A fixed-size list of structs of leaves, vectors and others of its kind."""
+    def member():
+        kind = rng.choice(["leaf"] * 4 + ["vector", "dictionary"] + (["struct", "nested"] if depth < 2 else []))
+        if kind == "vector":
+            return pa.list_(rng.choice([pa.float32(), pa.int16(), pa.bool_()]), rng.choice([1, 3, 100]))
+        if kind == "struct":
+            return pa.struct([pa.field(name, rng.choice(LEAVES)) for name in "xy"[:rng.randint(1, 2)]])
+        if kind == "dictionary":
+            return pa.dictionary(pa.int32(), pa.utf8())
+        return random_vector_type(rng, depth + 1) if kind == "nested" else rng.choice(LEAVES)
+    return pa.list_(pa.struct([pa.field(name, member()) for name in "abc"[:rng.randint(1, 3)]]), rng.choice([1, 2, 7]))
+
+
 def random_array(rng, numbers, kind, count, nullable=True, null_structs=True):
     """Few and many distinct values, runs, nulls, empties; a null list owns no items."""
     nullable = nullable and (null_structs or not pa.types.is_struct(kind))
     nulls = numbers.random(count) < rng.choice([0, 0.1, 0.9]) if nullable else np.zeros(count, bool)
     mask = pa.array(nulls)
     if pa.types.is_fixed_size_list(kind):
-        items = random_array(rng, numbers, kind.value_type, count * kind.list_size, nullable=False)
+        structs = pa.types.is_struct(kind.value_type)
+        items = random_array(rng, numbers, kind.value_type, count * kind.list_size, nullable=structs)
         return pa.FixedSizeListArray.from_arrays(items, kind.list_size, mask=mask)
     if pa.types.is_list(kind) or pa.types.is_large_list(kind):
         sizes = np.where(nulls, 0, numbers.integers(0, rng.choice([1, 3, 12]), count))
@@ -39,6 +54,8 @@ def random_array(rng, numbers, kind, count, nullable=True, null_structs=True):
     if pa.types.is_struct(kind):
         children = [random_array(rng, numbers, field.type, count, null_structs=null_structs) for field in kind]
         return pa.StructArray.from_arrays(children, fields=list(kind), mask=mask)
+    if pa.types.is_dictionary(kind):
+        return random_array(rng, numbers, kind.value_type, count, nullable).dictionary_encode()
     few = rng.choice([1, 5, 100, 10**6])
     words = numbers.integers(0, few, count)
     words = np.sort(words) if rng.random() < 0.3 else words
