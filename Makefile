@@ -45,15 +45,15 @@ check: deps-tests                 ## static checks, unit tests under ASan, concu
 	@$(RUN) --static --build asan --build tsan --unit --pytest tests/tools
 test: deps-tests                  ## check, end to end and against other implementations
 	@$(RUN) --static --build default --build asan --build tsan --unit \
-	    --pytest tests/tools tests/e2e tests/interop python/tests
+	    --pytest tests/tools tests/e2e tests/interop tests/rollout python/tests
 test-full: deps-tests             ## the same with the full counts; hours
 	@LAKE_TEST_FULL=1 $(RUN) --static --build default --build asan --build tsan --unit \
-	    --pytest tests/tools tests/e2e tests/interop python/tests
+	    --pytest tests/tools tests/e2e tests/interop tests/rollout python/tests
 
 demo: deps-tests all              ## start lake, load real data, run SQL, show the result
 	@LAKE_BIN=$(CURDIR)/build/lake $(VENV) tools/demo.py
 bench: deps-tests all             ## measure, as ratios to the reference; writes build/bench.json
-	@ninja -C build lance_scan lance_write sql_run grow_tool
+	@ninja -C build lance_scan lance_write rollout_adds rollout_load s3_delay sql_run grow_tool
 	@$(VENV) bench/run.py $(if $(SMOKE),--smoke)
 sim: build/build.ninja            ## the simulator: SEED=n replays one, SEEDS=n runs many
 	@ninja -C build lake_sim && build/tests/lake_sim $(if $(SEED),$(SEED) 1 trace,1 $(or $(SEEDS),1000))

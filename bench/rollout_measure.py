@@ -83,8 +83,8 @@ def fsync_note(directory):
 class Server:
     def __init__(self, directory, *words, env=None):
         self.process = subprocess.Popen(
-            [LAKE, "rollout", "serve", "--host", "127.0.0.1", "--port", "0", "--data-dir", directory, "--instance-id",
-             "rollout-0", *map(str, words)], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
+            [LAKE, "rollout", "serve", "--host", "127.0.0.1", "--port", "0", "--data-dir", directory,
+             *(() if "--instance-id" in words else ("--instance-id", "rollout-0")), *map(str, words)], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
             env={**os.environ, **(env or {})})
         self.address, self.said = None, []
         end = time.monotonic() + 30

@@ -24,7 +24,7 @@ build_packages=(
     libcmocka-dev libcurl4-openssl-dev libgrpc-dev libjansson-dev liblz4-dev libmicrohttpd-dev
     libprotobuf-c-dev libroaring-dev librocksdb-dev libssl-dev libzstd-dev zlib1g-dev
 )
-test_packages=(libclang-rt-14-dev openjdk-17-jdk-headless)
+test_packages=(libclang-rt-14-dev openjdk-17-jdk-headless strace)
 
 say() { echo "deps: $*" >&2; }
 die() { echo "deps: error: $*" >&2; exit 1; }

@@ -1,0 +1,162 @@
+"""rollout_s3_bench.py - the rollout store on object storage that answers a write after 30 ms and a read after 15 ms: an S3
+server with s3_delay before it, in the same machine.
+
+One add, many clients of one shard, a cold list over many generations; then one, two and four instances and 2,000 clients.
+"""
+import concurrent.futures
+import contextlib
+import json
+import subprocess
+import sys
+import threading
+import urllib.request
+
+import measure
+import rollout_measure as rollout
+
+sys.path.insert(0, str(measure.ROOT / "tests/interop"))
+import s3_support # noqa: E402  (the S3 server of the tests)
+
+PUT_MS, GET_MS = 30, 15
+
+
+class Storage:
+    """The S3 server and what makes it slow."""
+
+    def __init__(self, directory):
+        directory.mkdir(parents=True)
+        self.server = s3_support.Server(directory)
+        self.delay = subprocess.Popen([measure.TOOLS / "s3_delay", f"127.0.0.1:{self.server.port}", f"put={PUT_MS}",
+                                       f"get={GET_MS}"], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+        self.url = f"http://127.0.0.1:{int(self.delay.stdout.readline())}"
+
+    def requests(self):
+        """How many there were, by kind; ends the delay."""
+        out, _ = self.delay.communicate("")
+        return json.loads(out)
+
+    def close(self):
+        self.delay.kill()
+        self.delay.wait()
+        self.server.close()
+
+
+@contextlib.contextmanager
+def storage(directory):
+    slow = Storage(directory)
+    try:
+        yield slow
+    finally:
+        slow.close()
+
+
+@contextlib.contextmanager
+def instance(slow, place, number=0, *words):
+    with rollout.served(f"s3://{s3_support.BUCKET}/{place}", "--instance-id", f"rollout-{number}", *words,
+                        env=s3_support.environment(slow.url)) as server:
+        yield server
+
+
+def one_shard(directory):
+    with storage(directory) as slow:
+        with instance(slow, "one") as server:
+            server.load("s", clients=1, requests=5) # the store, the claim, the connections
+            alone = server.load("s", clients=1, requests=measure.size(100, 5))
+            many = server.load("s", clients=64, requests=measure.size(6400, 128))
+            busy = rollout.busy_note()
+        requests = slow.requests()
+    note = f"PUT {PUT_MS} ms, GET {GET_MS} ms, over HTTP; {busy}"
+    measure.report("S3: add of one row, p50", "ms", alone["p50_ms"], target="<= 70", floor=2 * PUT_MS,
+                   note=f"p99 {alone['p99_ms']:.0f} ms; floor: two writes after each other; {note}")
+    measure.report("S3: 64 clients, adds of one row, one shard", "rows/s", many["rows_per_s"], target=">= 900",
+                   higher_is_better=True, note=f"p50 {many['p50_ms']:.0f} ms, p99 {many['p99_ms']:.0f} ms; requests to "
+                                               f"storage in all {requests}; {note}")
+
+
+def cold_list(directory):
+    generations = measure.size(200, 5)
+    with storage(directory) as slow:
+        with instance(slow, "list") as server:
+            server.load("s", clients=1, requests=generations)
+        samples = []
+        for _ in range(measure.size(5, 1)):
+            with instance(slow, "list") as server:
+                samples.append(measure.seconds(fetch, server.address) * 1000)
+        busy = rollout.busy_note()
+    measure.report(f"S3: list over {generations} generations, cold", "ms", measure.median(samples), target="<= 150",
+                   note=f"a server that was just started, over HTTP; samples {[round(ms) for ms in samples]}; {busy}")
+
+
+def fetch(address):
+    with urllib.request.urlopen(f"http://{address}/api/v1/rollouts/s/records") as answer:
+        return len(json.load(answer)["records"])
+
+
+class Cores:
+    """The share of all cores that was in use, sampled beside a run."""
+
+    def __enter__(self):
+        self.samples, self.ended = [], threading.Event()
+        self.thread = threading.Thread(target=self.sample)
+        self.thread.start()
+        return self
+
+    def sample(self):
+        while not self.ended.is_set():
+            self.samples.append(measure.busy(0.5))
+
+    def __exit__(self, *_):
+        self.ended.set()
+        self.thread.join()
+
+    def share(self):
+        return measure.median(self.samples)
+
+
+def fleet(directory, count, clients, seconds):
+    """Rows a second of `count` instances with so many clients between them, how busy the cores were; all rows are there."""
+    with contextlib.ExitStack() as stack:
+        slow = stack.enter_context(storage(directory / f"fleet-{count}"))
+        servers = [stack.enter_context(instance(slow, "fleet", number)) for number in range(count)]
+        for server in servers:
+            server.load("s", clients=1, requests=2)
+        files = [directory / f"ids-{count}-{number}" for number in range(count)]
+        with Cores() as cores, concurrent.futures.ThreadPoolExecutor(count) as pool:
+            runs = list(pool.map(lambda pair: pair[0].load("s", clients=clients // count, requests=10**9, seconds=seconds,
+                                                           ids=pair[1]), zip(servers, files)))
+        acknowledged = set()
+        for file in files:
+            acknowledged |= set(file.read_text().split())
+        stored = set(ids(servers[-1].address))
+        lost = len(acknowledged - stored)
+        if lost:
+            raise SystemExit(f"{lost} of {len(acknowledged)} acknowledged rows are lost")
+        return sum(run["rows_per_s"] for run in runs), cores.share()
+
+
+def ids(address):
+    with urllib.request.urlopen(f"http://{address}/api/v1/rollouts/s/records?columns=id&order=none") as answer:
+        return [record["id"] for record in json.load(answer)["records"]]
+
+
+def scaling(directory):
+    clients, seconds = measure.size(2000, 40), measure.size(10, 1)
+    counts = (1, 2, 4)
+    figures = {count: fleet(directory, count, clients, seconds) for count in counts}
+    for before, count in zip(counts, counts[1:]):
+        (less, less_cores), (more, cores) = figures[before], figures[count]
+        measure.report(f"S3: {count} instances against {before}, {clients:,} clients", "x", more / less,
+                       target=">= 1.8", higher_is_better=True, floor=1 / less_cores if cores > 0.85 else None,
+                       note=f"{less:,.0f} and {more:,.0f} rows/s, 0 lost; {less_cores:.0%} and {cores:.0%} of the cores in use, "
+                            f"S3 server and clients included; floor: what the cores had left")
+
+
+def main():
+    with measure.fresh_directory() as directory:
+        one_shard(directory / "one")
+        cold_list(directory / "list")
+        scaling(directory / "scaling")
+
+
+if __name__ == "__main__":
+    main()
