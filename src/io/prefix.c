@@ -73,6 +73,16 @@ static lk_rc prefix_list_names(lk_store *store, lk_bytes directory, lk_arena *ar
     return rc;
 }
 
+static lk_rc prefix_list_first(lk_store *store, lk_bytes directory, size_t count_min, lk_arena *arena,
+    lk_store_entry **entries, size_t *count, lk_err *err)
+{
+    lk_buf full = {0};
+    lk_rc  rc = lk_store_list_first(
+         under(store), below(store, directory, &full), count_min, arena, entries, count, err);
+    lk_buf_deinit(&full);
+    return rc;
+}
+
 static lk_rc prefix_sync(lk_store *store, lk_err *err)
 {
     return lk_store_sync(under(store), err);
@@ -115,6 +125,21 @@ static lk_rc prefix_remove_tree(lk_store *store, lk_bytes directory, lk_err *err
     return rc;
 }
 
+static lk_rc prefix_remove_many(lk_store *store, const lk_bytes *keys, size_t count, lk_err *err)
+{
+    lk_arena  arena = {0};
+    lk_bytes *full = lk_arena_take(&arena, (count + 1) * sizeof *full);
+    lk_rc     rc = LK_OK;
+    for (size_t i = 0; rc == LK_OK && i < count; i++) {
+        lk_bytes directory = lk_buf_view(&((prefix_store *)store)->directory);
+        rc = lk_store_key_check(keys[i], err);
+        full[i] = lk_arena_format(&arena, "%.*s/%.*s", LK_FMT(directory), LK_FMT(keys[i]));
+    }
+    rc = rc == LK_OK ? lk_store_remove_many(under(store), full, count, err) : rc;
+    lk_arena_close(&arena);
+    return rc;
+}
+
 static void prefix_close(lk_store *store)
 {
     prefix_store *self = (prefix_store *)store;
@@ -133,11 +158,13 @@ lk_store *lk_prefix_store_new(lk_store *store, lk_bytes directory)
         .put_if_absent = prefix_put,
         .list = prefix_list,
         .list_names = prefix_list_names,
+        .list_first = store->ops->list_first == NULL ? NULL : prefix_list_first,
         .sync = prefix_sync,
         .alias = store->ops->alias == NULL ? NULL : prefix_alias,
         .replace = store->ops->replace == NULL ? NULL : prefix_replace,
         .remove = prefix_remove,
         .remove_tree = prefix_remove_tree,
+        .remove_many = store->ops->remove_many == NULL ? NULL : prefix_remove_many,
         .close = prefix_close,
     };
     self->under = store;

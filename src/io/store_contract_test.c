@@ -1,10 +1,11 @@
 /*
  * store_contract_test.c - the rules of io/store.h, one suite for every body: local (durable and not),
- * faulty without faults, a prefix, and S3 when one is named on the command line (tests/interop/test_s3.py does). LK_TSAN: writers race for one name, and readers share an open object.
+ * faulty without faults, a prefix, a gate, and S3 when one is named on the command line (tests/interop/test_s3.py does). LK_TSAN: writers race for one name, and readers share an open object.
  */
 #include "base/fault.h"
 #include "base/file.h"
 #include "io/faulty.h"
+#include "io/gate.h"
 #include "io/local.h"
 #include "io/prefix.h"
 #include "io/s3.h"
@@ -21,13 +22,13 @@
 
 typedef struct fixture {
     char          root[64];
-    lk_store     *store, *under; /* under: of a prefix */
+    lk_store     *store, *under; /* under: of a prefix or a gate */
     lk_fault_plan plan;
     lk_arena      arena;
     lk_err        err;
 } fixture;
 
-enum body { LOCAL, LOCAL_UNSYNCED, FAULTY, PREFIX };
+enum body { LOCAL, LOCAL_UNSYNCED, FAULTY, PREFIX, GATE };
 
 static const char   *s3_uri; /* s3://BUCKET/PREFIX that is empty; NULL: no server was named */
 static lk_s3_options s3_options;
@@ -48,6 +49,10 @@ static int open_body(void **state, enum body body)
     if (body == PREFIX) {
         f->under = f->store;
         f->store = lk_prefix_store_new(f->under, LK_LITERAL("a/directory"));
+    }
+    if (body == GATE) {
+        f->under = f->store;
+        f->store = lk_gate_store_new(f->under);
     }
     *state = f;
     return 0;
@@ -71,6 +76,11 @@ static int open_faulty(void **state)
 static int open_prefix(void **state)
 {
     return open_body(state, PREFIX);
+}
+
+static int open_gate(void **state)
+{
+    return open_body(state, GATE);
 }
 
 /* Each test under a prefix of its own. */
@@ -489,8 +499,8 @@ static void one_reader_serves_many_threads(void **state)
 /* test_io_store_contract [s3://BUCKET/PREFIX ENDPOINT ACCESS-KEY SECRET-KEY]: against a server that runs. */
 int main(int argc, char **argv)
 {
-    const struct CMUnitTest tests[] = {
-        CONTRACT(open_local), CONTRACT(open_unsynced), CONTRACT(open_faulty), CONTRACT(open_prefix)};
+    const struct CMUnitTest tests[] = {CONTRACT(open_local), CONTRACT(open_unsynced), CONTRACT(open_faulty),
+        CONTRACT(open_prefix), CONTRACT(open_gate)};
     const struct CMUnitTest on_s3[] = {CONTRACT(open_s3)};
     if (argc == 5) {
         s3_uri = argv[1];

@@ -1,29 +1,13 @@
 /* store.c - see store.h: the writer's questions answered from the view, and merges set off by adds. */
-#include "rollout/store.h"
+#include "rollout/store_priv.h"
 
 #include "arrow/schema.h"
+#include "lance/manifest.h"
 #include "rollout/base_table.h"
 #include "rollout/cell.h"
 #include "rollout/id_map.h"
 
 #include <stdlib.h>
-
-struct lk_rollout_store {
-    lk_lance_env       env;
-    lk_rollout_options options;
-    lk_buf             instance_id;
-    lk_uuid            shard;
-    lk_rollout_view   *view;
-    lk_rollout_writer *writer;
-    atomic_bool        indexed;      /* the table was seen to have its index */
-    atomic_ullong      base_version; /* as the last flush saw it */
-    lk_rollout_snapshot
-        *admitted; /* of the flush at hand: its table's schema is in use; whoever leads the flush */
-
-    lk_mutex               mutex;
-    bool                   merging; /* guarded by mutex, as is the following */
-    lk_rollout_store_stats stats;
-};
 
 /* -- the writer's questions ------------------------------------------------------------------------------------------- */
 
@@ -170,10 +154,13 @@ static lk_rollout_store *new_store(
 {
     lk_rollout_store *s = calloc(1, sizeof *s);
     LK_ASSERT(s != NULL);
+    atomic_init(&s->refs, 1);
     s->env = *env;
     s->options = *options;
     lk_buf_append_bytes(&s->instance_id, options->instance_id);
     s->options.instance_id = lk_buf_view(&s->instance_id);
+    s->opened_version = lk_dataset_version(base);
+    lk_buf_append_bytes(&s->opened_as, lk_dataset_manifest(base)->transaction_file);
     s->shard = lk_shard_of_instance(s->options.instance_id);
     s->view = lk_rollout_view_new(&s->env, base);
     lk_mutex_init(&s->mutex, LK_RANK_ENGINE);
@@ -213,18 +200,49 @@ lk_rc lk_rollout_store_open(const lk_lance_env *env, lk_store *late, const lk_ro
     return rc;
 }
 
-void lk_rollout_store_close(lk_rollout_store *s)
+lk_rollout_store *lk_rollout_store_ref(lk_rollout_store *s)
 {
-    if (s == NULL) {
+    atomic_fetch_add_explicit(&s->refs, 1, memory_order_relaxed);
+    return s;
+}
+
+void lk_rollout_store_unref(lk_rollout_store *s)
+{
+    if (s == NULL || atomic_fetch_sub_explicit(&s->refs, 1, memory_order_acq_rel) > 1) {
         return;
     }
+    const lk_rollout_keeper keeper = s->options.keeper;
     LK_ASSERT(!s->merging);
     lk_rollout_writer_free(s->writer);
     lk_rollout_snapshot_unref(s->admitted);
     lk_rollout_view_free(s->view);
     lk_mutex_deinit(&s->mutex);
     lk_buf_deinit(&s->instance_id);
+    lk_buf_deinit(&s->opened_as);
     free(s);
+    if (keeper.released != NULL) {
+        keeper.released(keeper.context);
+    }
+}
+
+bool lk_rollout_store_is_idle(const lk_rollout_store *s)
+{
+    return atomic_load(&s->refs) == 1;
+}
+
+lk_rc lk_rollout_store_is_present(lk_rollout_store *s, bool *present, lk_err *err)
+{
+    lk_dataset *base = NULL;
+    lk_err      looking = {0};
+    lk_rc       rc = lk_dataset_open(&s->env, s->opened_version, &base, &looking);
+    *present = rc == LK_OK &&
+               lk_bytes_equal(lk_dataset_manifest(base)->transaction_file, lk_buf_view(&s->opened_as));
+    lk_dataset_unref(base);
+    if (rc != LK_OK && rc != LK_E_NOT_FOUND) {
+        *err = looking;
+        return rc;
+    }
+    return LK_OK;
 }
 
 lk_uuid lk_rollout_store_shard(const lk_rollout_store *s)

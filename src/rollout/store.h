@@ -9,6 +9,7 @@
  *   2. A merge that fails never fails the add that set it off.
  *   3. Nothing is created by opening; a store is created by one of its creators.
  *
+ * Ownership: _create/_open/_ref/_unref shared.
  * Threads: shared. One merge at a time runs; adds go on meanwhile, but for the moment of its last step.
  */
 #include "rollout/admit.h"
@@ -23,6 +24,16 @@ typedef enum lk_rollout_log { /* log entries of adds */
     LK_ROLLOUT_LOG_NEVER      /* not with deferred */
 } lk_rollout_log;
 
+typedef struct lk_rollout_store lk_rollout_store;
+
+/* Who keeps a store (stores.h). Either may be NULL. */
+typedef struct lk_rollout_keeper {
+    void (*merge_due)(
+        void *context, lk_rollout_store *store); /* merges it soon; NULL: the add that sets it off does */
+    void (*released)(void *context);             /* after the last reference went and the store is closed */
+    void *context;
+} lk_rollout_keeper;
+
 typedef struct lk_rollout_options {
     lk_bytes instance_id; /* whose shard; not empty, copied */
     uint64_t merge_after; /* an add that makes so many generations pending merges them all; 0: never */
@@ -33,9 +44,8 @@ typedef struct lk_rollout_options {
     uint64_t flush_interval_ms; /* deferred: how long after; not 0 */
     bool     strict_alignment;  /* lists of an output's tokens must be as long as output_tokens */
     bool     older_columns;     /* create: the 31 of lance-context 0.6.3 */
+    lk_rollout_keeper keeper;
 } lk_rollout_options;
-
-typedef struct lk_rollout_store lk_rollout_store;
 
 /*
  * env->store is rooted at the store's own directory and durable; late: the same place, for files that may be synced together
@@ -45,7 +55,14 @@ LK_MUST_CHECK lk_rc lk_rollout_store_create(const lk_lance_env *env, lk_store *l
     const lk_rollout_options *options, lk_rollout_store **out, lk_err *err);
 LK_MUST_CHECK lk_rc lk_rollout_store_open(const lk_lance_env *env, lk_store *late,
     const lk_rollout_options *options, lk_rollout_store **out, lk_err *err);
-void                lk_rollout_store_close(lk_rollout_store *store); /* nobody is in it; accepts NULL */
+lk_rollout_store   *lk_rollout_store_ref(lk_rollout_store *store);
+void                lk_rollout_store_unref(lk_rollout_store *store); /* accepts NULL */
+
+/* Nobody but the caller has a reference. */
+bool lk_rollout_store_is_idle(const lk_rollout_store *store);
+
+/* Whether the table that was opened still lies there: it may have been removed, and made again, by others. */
+LK_MUST_CHECK lk_rc lk_rollout_store_is_present(lk_rollout_store *store, bool *present, lk_err *err);
 
 lk_uuid lk_rollout_store_shard(const lk_rollout_store *store);
 

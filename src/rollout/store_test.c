@@ -110,8 +110,8 @@ static void a_store_is_made_once_and_opened_by_anyone(void **state)
     expect(second, "a /1 0");
     assert_int_equal(add(second, REC("b", "") REC("c", ""), &err), LK_OK);
     expect(s, "a b c /2 0");
-    lk_rollout_store_close(s);
-    lk_rollout_store_close(second);
+    lk_rollout_store_unref(s);
+    lk_rollout_store_unref(second);
 }
 
 static void a_repeat_adds_nothing_and_another_record_is_a_conflict(void **state)
@@ -124,8 +124,8 @@ static void a_repeat_adds_nothing_and_another_record_is_a_conflict(void **state)
     expect(s, "a /1 0");
     assert_int_equal(add(second, REC("b", "") REC("a", ",\"reward\":2"), &err), LK_E_CONFLICT);
     expect(s, "a /1 0");
-    lk_rollout_store_close(s);
-    lk_rollout_store_close(second);
+    lk_rollout_store_unref(s);
+    lk_rollout_store_unref(second);
 }
 
 static void every_fifth_generation_sets_off_a_merge(void **state)
@@ -148,7 +148,7 @@ static void every_fifth_generation_sets_off_a_merge(void **state)
     assert_int_equal(stats.merged_rows, 5);
     assert_int_equal(stats.merge_failures, 0);
     assert_int_equal(stats.writer.rows, 6);
-    lk_rollout_store_close(s);
+    lk_rollout_store_unref(s);
 }
 
 /* Another instance of the same name wrote its log and died before its flush. */
@@ -163,7 +163,7 @@ static void rows_that_only_the_log_has_come_back_once(void **state)
     lk_rollout_store  *s = must(true, "rollout-0", 0);
     assert_int_equal(add(s, REC("a", ""), &err), LK_OK);
     lk_uuid shard = lk_rollout_store_shard(s);
-    lk_rollout_store_close(s);
+    lk_rollout_store_unref(s);
 
     lk_record_schema(true, &schema);
     assert_int_equal(lk_records_open(1, NULL, &records, &err), LK_OK);
@@ -196,7 +196,7 @@ static void rows_that_only_the_log_has_come_back_once(void **state)
     assert_true(found && payload.children[0]->null_count == 0);
     lk_array_release(&payload);
     lk_rollout_snapshot_unref(snapshot);
-    lk_rollout_store_close(s);
+    lk_rollout_store_unref(s);
 }
 
 int main(void)

@@ -1,0 +1,54 @@
+#ifndef LK_ROLLOUT_DATA_DIR_H
+#define LK_ROLLOUT_DATA_DIR_H
+/*
+ * data_dir.h - where the stores of a server lie: a local directory, or a prefix of a bucket, one directory a store.
+ *
+ *   {data dir}/{name}.rollout.lance/
+ *
+ * Threads: shared.
+ */
+#include "io/s3.h"
+
+typedef struct lk_data_dir lk_data_dir;
+
+/*
+ * location: a path, file://PATH, or s3://BUCKET[/PREFIX] with s3 (borrowed). durable = false: local files are not synced.
+ * Nothing is made or asked for yet. LK_E_INVALID_CONFIG names what cannot be: other schemes, s3:// without s3.
+ */
+LK_MUST_CHECK lk_rc lk_data_dir_open(
+    lk_data_dir **out, lk_bytes location, const lk_s3_options *s3, bool durable, lk_err *err);
+void lk_data_dir_close(lk_data_dir *dir); /* accepts NULL */
+
+/* Whether it is a directory of this machine. */
+bool lk_data_dir_is_local(const lk_data_dir *dir);
+
+/* 1 to 128 bytes [A-Za-z0-9_][A-Za-z0-9._-]*, but for two that are reserved: LK_E_INVALID_REQUEST. */
+LK_MUST_CHECK lk_rc lk_rollout_name_check(lk_bytes name, lk_err *err);
+
+/* {data dir}/{name}.rollout.lance in the arena, as it was given to _open. */
+lk_bytes lk_data_dir_uri(const lk_data_dir *dir, lk_bytes name, lk_arena *arena);
+
+/* The names of what lies there, ascending, in the arena. */
+LK_MUST_CHECK lk_rc lk_data_dir_list(
+    lk_data_dir *dir, lk_arena *arena, lk_bytes **names, size_t *count, lk_err *err);
+
+/* One store's own directory. */
+typedef struct lk_data_place {
+    lk_store *store; /* durable; behind a gate (io/gate.h) */
+    lk_store *
+        late; /* the same, for files that are synced together; the same pointer where that makes no difference */
+    lk_store *beneath, *late_beneath; /* private */
+} lk_data_place;
+
+LK_MUST_CHECK lk_rc lk_data_dir_place(lk_data_dir *dir, lk_bytes name, lk_data_place *out, lk_err *err);
+void                lk_data_place_shut(lk_data_place *place); /* both gates; waits for what is under way */
+bool                lk_data_place_is_shut(const lk_data_place *place);
+void                lk_data_place_close(lk_data_place *place); /* idempotent */
+
+/*
+ * Removes a store's directory with all in it, what makes it a table last: a removal that was stopped can be repeated.
+ * The places that lead there were shut. *found = false: there was no table.
+ */
+LK_MUST_CHECK lk_rc lk_data_dir_remove(lk_data_dir *dir, lk_bytes name, bool *found, lk_err *err);
+
+#endif

@@ -1,0 +1,26 @@
+#ifndef LK_ROLLOUT_STORE_PRIV_H
+#define LK_ROLLOUT_STORE_PRIV_H
+/* store_priv.h - a store's own state, for the files that work on it (store.c, upkeep.c). Threads: as store.h. */
+#include "rollout/store.h"
+
+struct lk_rollout_store {
+    atomic_uint        refs;
+    lk_lance_env       env;
+    lk_rollout_options options;
+    lk_buf             instance_id;
+    uint64_t           opened_version; /* of the table when it was opened, and that version's transaction: */
+    lk_buf             opened_as;      /* a table that is made again under the same name has another */
+    lk_uuid            shard;
+    lk_rollout_view   *view;
+    lk_rollout_writer *writer;
+    atomic_bool        indexed;      /* the table was seen to have its index */
+    atomic_ullong      base_version; /* as the last flush saw it */
+    lk_rollout_snapshot
+        *admitted; /* of the flush at hand: its table's schema is in use; whoever leads the flush */
+
+    lk_mutex               mutex;
+    bool                   merging; /* guarded by mutex, as is the following */
+    lk_rollout_store_stats stats;
+};
+
+#endif
