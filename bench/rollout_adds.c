@@ -150,7 +150,7 @@ static lk_rc open_and_measure(plan *p, lk_err *err)
     if (rc == LK_OK) {
         rc = measure(p, err);
     }
-    lk_rollout_store_close(p->store);
+    lk_rollout_store_unref(p->store);
     lk_store_close(late);
     lk_store_close(env.store);
     lk_pool_close(pool);
