@@ -45,7 +45,8 @@ int lk_cli_fail(const lk_err *err)
 {
     char message[LK_ERR_DETAIL_BYTES + 128];
     fprintf(stderr, "lake: %s\n", lk_err_message(err, message, sizeof message));
-    if (err->len > 0 && err->rc != LK_E_USAGE) { /* the operator is the user here */
+    bool said = lk_bytes_equal((lk_bytes){err->context, err->len}, lk_bytes_of(err->detail));
+    if (err->len > 0 && !said && err->rc != LK_E_USAGE) { /* the operator is the user here */
         fprintf(stderr, "  (%.*s)\n", (int)err->len, err->context);
     }
     return exit_code_of(err->rc);

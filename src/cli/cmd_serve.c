@@ -19,6 +19,8 @@ static int serve(lk_cli *cli, int argc, char **argv)
                "where tables and metadata live; made if absent (./data)", false},
            {"--addr", LK_ARG_TEXT, &o.address, "HOST:PORT",
                "where to listen (127.0.0.1:50051); port 0 picks one", false},
+           {"--rollout-addr", LK_ARG_TEXT, &o.rollout, "HOST:PORT",
+               "also run a rollout store, its data in DIR/rollouts; settings: ROLLOUT_… (off)", false},
            {"--ready-file", LK_ARG_TEXT, &o.ready_file, "FILE",
                "written when serving: {\"query\":\"HOST:PORT\",\"pid\":N}", false},
     };
@@ -74,7 +76,8 @@ const lk_cli_command lk_cli_serve_commands[] = {
                    "SIGTERM drains and\n"
                    "exits 0. A listener off loopback needs TLS and credentials (see `lake config check`).\n"
                    "  lake serve --data-dir ./data\n  lake serve --data-dir ./data --addr 127.0.0.1:0 "
-                   "--ready-file ready.json"},
+                   "--ready-file ready.json\n"
+                   "  lake serve --data-dir ./data --rollout-addr 127.0.0.1:3000"},
         serve},
     [META] = {{"meta", "run the metadata server alone", NULL}, meta},
     [QUERY] = {{"query", "run a query server alone, against a Metasrv",

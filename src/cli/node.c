@@ -6,6 +6,7 @@
 #include "base/limits.h"
 #include "base/log.h"
 #include "catalog/cache.h"
+#include "cli/rollout_node.h"
 #include "engine/lance_engine.h"
 #include "kv/local.h"
 #include "meta/meta.h"
@@ -61,6 +62,8 @@ typedef struct node {
     lk_grpc_method         methods[METHODS_MAX];
     size_t                 method_count;
     lk_grpc_server        *server;
+    lk_rollout_plan        rollout_plan;
+    lk_rollout_node       *rollout;
     lk_thread              warmer;
 } node;
 
@@ -90,6 +93,10 @@ static lk_rc open_settings(node *n, lk_err *err)
     }
     if (rc == LK_OK) {
         rc = lk_exposure_check(n->options->address, c, n->principals, lk_tls_identity_present(&n->tls), err);
+    }
+    if (rc == LK_OK && n->options->rollout != NULL) {
+        const char *stores = lk_arena_format(&n->arena, "%s/rollouts", n->options->data_dir).data;
+        rc = lk_rollout_plan_make(&n->rollout_plan, c, NULL, n->options->rollout, stores, err);
     }
     if (rc == LK_OK && has_query(n)) {
         rc = lk_ticket_keys_open(&n->keys, c->query_ticket_keys_file, lk_random_os(), err);
@@ -292,8 +299,17 @@ static lk_rc open_server(node *n, lk_err *err)
     return rc;
 }
 
+static lk_rc open_rollout(node *n, lk_err *err)
+{
+    if (n->options->rollout == NULL) {
+        return LK_OK;
+    }
+    lk_rc rc = lk_rollout_node_open(&n->rollout, &n->rollout_plan, err);
+    return rc == LK_OK ? lk_rollout_node_follow(n->rollout, n->shutdown, err) : rc;
+}
+
 static lk_rc (*const parts[])(node *n, lk_err *err) = {open_settings, open_directory, open_pools, open_kv,
-    open_engine, open_authority, open_query, open_services, open_server};
+    open_engine, open_authority, open_query, open_services, open_server, open_rollout};
 
 /* -- serving ------------------------------------------------------------------------------------------ */
 static lk_rc announce(const node *n, lk_err *err)
@@ -301,6 +317,11 @@ static lk_rc announce(const node *n, lk_err *err)
     lk_bytes address = lk_bytes_of(lk_grpc_server_address(n->server));
     lk_log(LK_LOG_SERVING, LK_LOG_T(has_query(n) ? "query" : "meta", address),
         LK_LOG_N("pid", (uint64_t)getpid()));
+    lk_bytes rollout = {0};
+    if (n->rollout != NULL) {
+        rollout = lk_bytes_of(lk_rollout_node_address(n->rollout));
+        lk_log(LK_LOG_SERVING, LK_LOG_T("rollout", rollout), LK_LOG_N("pid", (uint64_t)getpid()));
+    }
     if (n->options->ready_file == NULL) {
         return LK_OK;
     }
@@ -309,6 +330,10 @@ static lk_rc announce(const node *n, lk_err *err)
     lk_json_object(&w);
     lk_json_key(&w, has_query(n) ? "query" : "meta");
     lk_json_text(&w, address);
+    if (n->rollout != NULL) {
+        lk_json_key(&w, "rollout");
+        lk_json_text(&w, rollout);
+    }
     lk_json_key(&w, "pid");
     lk_json_u64(&w, (uint64_t)getpid());
     lk_json_object_end(&w);
@@ -320,6 +345,12 @@ static lk_rc announce(const node *n, lk_err *err)
 
 static void close_all(node *n)
 {
+    if (n->rollout != NULL && lk_shutdown_deadline_ms(n->shutdown) == 0) {
+        lk_shutdown_request(
+            n->shutdown); /* something failed after the door opened: its follower waits for this */
+    }
+    lk_rollout_node_close(n->rollout);
+    lk_rollout_plan_deinit(&n->rollout_plan);
     lk_grpc_server_close(n->server);
     lk_thread_join(&n->warmer);
     lk_query_service_close(n->query_service);

@@ -19,6 +19,7 @@ typedef struct lk_node_options {
     const char   *address;
     const char   *metadata;   /* QUERY: endpoint of the Metasrv */
     const char   *ready_file; /* NULL: none */
+    const char   *rollout;    /* SERVE: address of a rollout store below the data directory; NULL: none */
 } lk_node_options;
 
 LK_MUST_CHECK lk_rc lk_node_run(const lk_node_options *options, const lk_config *config, lk_err *err);

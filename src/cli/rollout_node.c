@@ -1,0 +1,110 @@
+/* rollout_node.c - see rollout_node.h. */
+#include "cli/rollout_node.h"
+
+#include "base/file.h"
+#include "base/log.h"
+#include "serve/rollout_service.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+struct lk_rollout_node {
+    lk_rollouts        *stores;
+    lk_rollout_service *service;
+    lk_shutdown        *shutdown; /* of follower */
+    lk_thread           follower;
+};
+
+static void introduce(const lk_rollout_plan *plan)
+{
+    char shard[LK_UUID_TEXT_SIZE + 1];
+    lk_uuid_format(plan->shard, shard);
+    lk_log(LK_LOG_ROLLOUT_INSTANCE, LK_LOG_T("id", lk_bytes_of(plan->instance_id)),
+        LK_LOG_T("source", lk_bytes_of(plan->instance_source)), LK_LOG_T("shard", lk_bytes_of(shard)),
+        LK_LOG_T("data_dir", lk_bytes_of(plan->data_dir)));
+    if (!plan->local && strcmp(plan->instance_id, "default") == 0) {
+        lk_log(LK_LOG_ROLLOUT_NAMELESS, LK_LOG_T("data_dir", lk_bytes_of(plan->data_dir)));
+    }
+}
+
+static lk_rc open_door(lk_rollout_node *node, const lk_rollout_plan *plan, lk_err *err)
+{
+    const lk_config                 *c = plan->config;
+    bool                             open_to_all = plan->tokens.count == 0;
+    const lk_rollout_service_options options = {.stores = node->stores,
+        .address = plan->address,
+        .tls = &plan->tls,
+        .tokens = plan->tokens.items,
+        .token_count = plan->tokens.count,
+        .body_max = c->rollout_max_body_bytes,
+        .body_idle_ms = c->request_body_idle_secs * 1000,
+        .blob_bytes_max = plan->blob_bytes_max,
+        .queued_bytes_max = c->rollout_max_queued_bytes,
+        .shared_checkout = strcmp(c->rollout_checkout_scope, "shared") == 0,
+        .cors = strcmp(c->rollout_cors, "auto") == 0 ? open_to_all : strcmp(c->rollout_cors, "always") == 0,
+        .instance_id = lk_bytes_of(plan->instance_id),
+        .instance_source = lk_bytes_of(plan->instance_source)};
+    lk_rc                            rc = lk_rollout_service_open(&node->service, &options, err);
+    if (rc == LK_E_ADDRESS_IN_USE) {
+        lk_detail(err, "%.100s; stop what listens there, or choose another port (0 picks a free one)",
+            plan->address);
+    }
+    return rc;
+}
+
+lk_rc lk_rollout_node_open(lk_rollout_node **out, const lk_rollout_plan *plan, lk_err *err)
+{
+    const lk_rollouts_options options = lk_rollout_plan_stores(plan);
+    lk_rollout_node          *node = calloc(1, sizeof *node);
+    LK_ASSERT(node != NULL);
+    *out = NULL;
+    (void)lk_file_limit_raise();
+    introduce(plan);
+    lk_rc rc = lk_rollouts_open(&options, &node->stores, err);
+    if (rc == LK_OK) {
+        rc = open_door(node, plan, err);
+    }
+    if (rc != LK_OK) {
+        lk_rollout_node_close(node);
+        return rc;
+    }
+    *out = node;
+    return LK_OK;
+}
+
+const char *lk_rollout_node_address(const lk_rollout_node *node)
+{
+    return lk_rollout_service_address(node->service);
+}
+
+lk_rc lk_rollout_node_serve(lk_rollout_node *node, lk_shutdown *shutdown, lk_err *err)
+{
+    uint64_t deadline_ms = lk_shutdown_wait(shutdown);
+    return lk_rollout_service_drain(node->service, deadline_ms, err);
+}
+
+static void follow(void *context)
+{
+    lk_rollout_node *node = context;
+    lk_err           err = {0};
+    if (lk_rollout_node_serve(node, node->shutdown, &err) != LK_OK) {
+        lk_log_error(LK_LOG_DRAIN_OVERRUN, &err);
+    }
+}
+
+lk_rc lk_rollout_node_follow(lk_rollout_node *node, lk_shutdown *shutdown, lk_err *err)
+{
+    node->shutdown = shutdown;
+    return lk_thread_start(&node->follower, "lk-rollout-end", follow, node, err);
+}
+
+void lk_rollout_node_close(lk_rollout_node *node)
+{
+    if (node == NULL) {
+        return;
+    }
+    lk_thread_join(&node->follower);
+    lk_rollout_service_close(node->service);
+    lk_rollouts_close(node->stores);
+    free(node);
+}
