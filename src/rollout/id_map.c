@@ -17,7 +17,7 @@ struct lk_id_map {
 };
 
 /* FNV-1a, eight bytes at a time; ids are not chosen by enemies who gain anything from slow reads of their own rows. */
-static uint64_t hash_of(lk_bytes id)
+uint64_t lk_id_hash(lk_bytes id)
 {
     uint64_t hash = UINT64_C(0xcbf29ce484222325) ^ id.size;
     size_t   at = 0;
@@ -28,6 +28,7 @@ static uint64_t hash_of(lk_bytes id)
     for (; at < id.size; at++) {
         hash = (hash ^ (unsigned char)id.data[at]) * UINT64_C(0x100000001b3);
     }
+    hash *= UINT64_C(0x9E3779B97F4A7C15); /* both ends are used */
     return hash ^ hash >> 29;
 }
 
@@ -90,7 +91,7 @@ static void grow(lk_id_map *map)
 
 bool lk_id_map_add(lk_id_map *map, lk_bytes id, lk_id_place place)
 {
-    uint64_t hash = hash_of(id);
+    uint64_t hash = lk_id_hash(id);
     slot    *found = look(map->slots, map->capacity, id, hash);
     if (found->id.data != NULL) {
         return false;
@@ -104,7 +105,7 @@ bool lk_id_map_add(lk_id_map *map, lk_bytes id, lk_id_place place)
 
 bool lk_id_map_find(const lk_id_map *map, lk_bytes id, lk_id_place *place)
 {
-    const slot *found = look(map->slots, map->capacity, id, hash_of(id));
+    const slot *found = look(map->slots, map->capacity, id, lk_id_hash(id));
     if (found->id.data != NULL) {
         *place = found->place;
     }

@@ -20,4 +20,6 @@ bool   lk_id_map_add(lk_id_map *map, lk_bytes id, lk_id_place place);
 bool   lk_id_map_find(const lk_id_map *map, lk_bytes id, lk_id_place *place);
 size_t lk_id_map_count(const lk_id_map *map);
 
+uint64_t lk_id_hash(lk_bytes id); /* of this process only */
+
 #endif

@@ -7,7 +7,6 @@
 #include "arrow/schema.h"
 #include "lance/take.h"
 #include "rollout/cell.h"
-#include "rollout/id_map.h"
 
 #include <stdlib.h>
 
@@ -178,10 +177,10 @@ static lk_rc add_source(
             predicate, &rows->schema, batch, all, (size_t)rows->schema.n_children, selection, err);
     }
     for (size_t row = 0; rc == LK_OK && row < rows->count; row++) {
-        lk_id_place    place = {0};
-        lk_rollout_key key = key_at(&columns, (int64_t)row);
-        bool           counts =
-            lk_id_map_find(s->snapshot->ids, key.id, &place) && place.source == number && place.row == row;
+        lk_rollout_place place = {0};
+        lk_rollout_key   key = key_at(&columns, (int64_t)row);
+        bool             counts = lk_rollout_snapshot_place(s->snapshot, key.id, &place) &&
+                      place.rows == s->snapshot->sources[number] && place.row == row;
         if (counts && selection[row] != 0) {
             add_entry(s, query, &key, number, row);
         }
@@ -226,9 +225,9 @@ static lk_rc add_base_batch(stream *s, const lk_rollout_query *query, const stru
     const uint64_t          *addresses = (const uint64_t *)address->buffers[1] + address->offset;
     size_t                   before = s->entries.size;
     for (int64_t row = 0; row < batch->length; row++) {
-        lk_id_place    place;
-        lk_rollout_key key = key_at(&columns, row);
-        if (!lk_id_map_find(s->snapshot->ids, key.id, &place)) {
+        lk_rollout_place place;
+        lk_rollout_key   key = key_at(&columns, row);
+        if (!lk_rollout_snapshot_place(s->snapshot, key.id, &place)) {
             add_entry(s, query, &key, BASE, addresses[row]);
         }
     }

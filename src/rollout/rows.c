@@ -278,3 +278,9 @@ lk_bytes lk_rollout_rows_id(const lk_rollout_rows *rows, size_t row)
 {
     return lk_cell_text(lk_shared_array_get(rows->batch)->children[LK_RECORD_COLUMN_id], (int64_t)row);
 }
+
+int lk_rollout_rows_order(const lk_rollout_rows *a, const lk_rollout_rows *b)
+{
+    int order = memcmp(&b->shard, &a->shard, sizeof a->shard);
+    return order != 0 ? order : (b->number > a->number) - (b->number < a->number);
+}

@@ -39,6 +39,9 @@ void                lk_rollout_rows_unref(lk_rollout_rows *rows); /* accepts NUL
 
 lk_bytes lk_rollout_rows_id(const lk_rollout_rows *rows, size_t row);
 
+/* Negative when a copy of an id in `a` counts more than one in `b`: of the higher shard id, of one shard the higher number. */
+int lk_rollout_rows_order(const lk_rollout_rows *a, const lk_rollout_rows *b);
+
 /* The columns that rows have: the record's, payload left out, no dictionaries, all nullable. */
 void lk_rollout_rows_schema(struct ArrowSchema *out);
 

@@ -5,7 +5,6 @@
 #include "lance/manifest.h"
 #include "lance/take.h"
 #include "rollout/cell.h"
-#include "rollout/id_map.h"
 #include "rollout/shard.h"
 
 #include <inttypes.h>
@@ -50,7 +49,7 @@ void lk_rollout_snapshot_unref(lk_rollout_snapshot *snapshot)
     for (size_t i = 0; i < snapshot->source_count; i++) {
         lk_rollout_rows_unref(snapshot->sources[i]);
     }
-    lk_id_map_free(snapshot->ids);
+    lk_id_tree_free(snapshot->ids);
     lk_dataset_unref(snapshot->base);
     free(snapshot->sources);
     free(snapshot->pins);
@@ -69,20 +68,64 @@ lk_rollout_snapshot *lk_rollout_snapshot_new(lk_dataset *base, size_t source_roo
     return snapshot;
 }
 
-/* Sources that count more come first, so the first place of an id is the one that counts. */
-void lk_rollout_snapshot_seal(lk_rollout_snapshot *snapshot)
+static void count_rows(lk_rollout_snapshot *snapshot)
 {
+    snapshot->row_count = 0;
     for (size_t i = 0; i < snapshot->source_count; i++) {
         snapshot->row_count += snapshot->sources[i]->count;
     }
-    snapshot->ids = lk_id_map_new(snapshot->row_count);
+}
+
+void lk_rollout_snapshot_seal(lk_rollout_snapshot *snapshot)
+{
+    count_rows(snapshot);
+    snapshot->ids = lk_id_tree_new(NULL);
     for (size_t i = 0; i < snapshot->source_count; i++) {
-        const lk_rollout_rows *rows = snapshot->sources[i];
-        for (size_t row = 0; row < rows->count; row++) {
-            (void)lk_id_map_add(
-                snapshot->ids, lk_rollout_rows_id(rows, row), (lk_id_place){(uint32_t)i, (uint32_t)row});
+        lk_id_tree_add(snapshot->ids, snapshot->sources[i]);
+    }
+}
+
+/* Whether every source of the last one is one of the next. */
+static bool all_stay(const lk_rollout_snapshot *next, const lk_rollout_snapshot *last)
+{
+    size_t old = 0;
+    for (size_t i = 0; i < next->source_count && old < last->source_count; i++) {
+        old += next->sources[i] == last->sources[old];
+    }
+    return old == last->source_count;
+}
+
+/* Seals what was grown out of the last one. A source that goes may have hidden another's copy of an id: then the tree is
+ * made anew. */
+static void seal_after(lk_rollout_snapshot *next, const lk_rollout_snapshot *last)
+{
+    size_t old = 0;
+    if (last == NULL || (lk_id_tree_count(last->ids) != last->row_count && !all_stay(next, last))) {
+        lk_rollout_snapshot_seal(next);
+        return;
+    }
+    count_rows(next);
+    next->ids = lk_id_tree_new(last->ids);
+    for (size_t i = 0; i < next->source_count; i++) {
+        lk_rollout_rows *rows = next->sources[i];
+        while (old < last->source_count && last->sources[old] != rows &&
+               lk_rollout_rows_order(last->sources[old], rows) <= 0) {
+            lk_id_tree_remove(next->ids, last->sources[old++]);
+        }
+        if (old < last->source_count && last->sources[old] == rows) {
+            old++;
+        } else {
+            lk_id_tree_add(next->ids, rows);
         }
     }
+    while (old < last->source_count) {
+        lk_id_tree_remove(next->ids, last->sources[old++]);
+    }
+}
+
+bool lk_rollout_snapshot_place(const lk_rollout_snapshot *snapshot, lk_bytes id, lk_rollout_place *out)
+{
+    return lk_id_tree_find(snapshot->ids, id, out);
 }
 
 /* -- what there is ------------------------------------------------------------------------------------------------- */
@@ -240,7 +283,7 @@ static lk_rc put_together(lk_rollout_view *view, lk_rollout_snapshot **out, lk_e
         lk_rollout_snapshot_unref(next);
         return rc;
     }
-    lk_rollout_snapshot_seal(next);
+    seal_after(next, view->snapshot);
     *out = next;
     return LK_OK;
 }
@@ -379,10 +422,10 @@ static void add_row(finding *f, size_t index, struct ArrowArray *row)
 static void find_in_sources(lk_rollout_snapshot *snapshot, finding *f)
 {
     for (size_t i = 0; i < f->count; i++) {
-        lk_id_place       place;
+        lk_rollout_place  place;
         struct ArrowArray row = {0};
-        if (lk_id_map_find(snapshot->ids, f->ids[i], &place)) {
-            lk_shared_batch_slice(snapshot->sources[place.source]->batch, place.row, 1, &row);
+        if (lk_rollout_snapshot_place(snapshot, f->ids[i], &place)) {
+            lk_shared_batch_slice(place.rows->batch, (int64_t)place.row, 1, &row);
             add_row(f, i, &row);
         }
     }
@@ -509,12 +552,12 @@ static lk_rc one_row(lk_batches *batches, struct ArrowArray *out, bool *found, l
 lk_rc lk_rollout_snapshot_payload(lk_rollout_snapshot *snapshot, lk_bytes id, lk_cancel *cancel,
     struct ArrowArray *out, bool *found, lk_err *err)
 {
-    lk_id_place place = {0};
-    bool        in_source = lk_id_map_find(snapshot->ids, id, &place);
-    lk_dataset *dataset = in_source ? snapshot->sources[place.source]->dataset : snapshot->base;
-    int64_t     column = lk_schema_find(lk_dataset_schema(dataset), LK_LITERAL("binary_payload"));
-    int64_t     id_column = lk_schema_find(lk_dataset_schema(dataset), LK_LITERAL("id"));
-    lk_batches *batches = NULL;
+    lk_rollout_place place = {0};
+    bool             in_source = lk_rollout_snapshot_place(snapshot, id, &place);
+    lk_dataset      *dataset = in_source ? place.rows->dataset : snapshot->base;
+    int64_t          column = lk_schema_find(lk_dataset_schema(dataset), LK_LITERAL("binary_payload"));
+    int64_t          id_column = lk_schema_find(lk_dataset_schema(dataset), LK_LITERAL("id"));
+    lk_batches      *batches = NULL;
     if (column < 0) {
         return lk_refuse(err, LK_E_UNSUPPORTED_FORMAT, "this store has no column binary_payload");
     }
@@ -532,8 +575,7 @@ lk_rc lk_rollout_snapshot_payload(lk_rollout_snapshot *snapshot, lk_bytes id, lk
         .cancel = cancel};
     lk_rc                 rc = LK_OK;
     if (in_source) {
-        const lk_take_rows rows = {
-            LK_TAKE_ADDRESS, &snapshot->sources[place.source]->addresses[place.row], 1};
+        const lk_take_rows rows = {LK_TAKE_ADDRESS, &place.rows->addresses[place.row], 1};
         rc = lk_dataset_take(dataset, &rows, &options, &batches, err);
     } else {
         rc = lk_dataset_scan(dataset, &options, &batches, err);

@@ -13,7 +13,7 @@
  *
  * Ownership: snapshots are counted. Threads: shared; mutex guards the cache, reading holds none.
  */
-#include "rollout/rows.h"
+#include "rollout/id_tree.h"
 
 typedef struct lk_rollout_view lk_rollout_view;
 
@@ -25,14 +25,14 @@ typedef struct lk_rollout_pin {
 } lk_rollout_pin;
 
 typedef struct lk_rollout_snapshot {
-    lk_dataset       *base;
-    bool              without_base; /* its rows do not count: what came since, and nothing else */
-    lk_rollout_pin   *pins;         /* of every shard, ascending; none for the base table at a version */
-    size_t            pin_count;
-    lk_rollout_rows **sources;                 /* generations, the ones that count more first */
-    size_t            source_count, row_count; /* row_count: of the sources, copies included */
-    struct lk_id_map *ids;                     /* where each id of the sources is */
-    atomic_uint       refs;                    /* private */
+    lk_dataset        *base;
+    bool               without_base; /* its rows do not count: what came since, and nothing else */
+    lk_rollout_pin    *pins;         /* of every shard, ascending; none for the base table at a version */
+    size_t             pin_count;
+    lk_rollout_rows  **sources;                 /* generations, the ones that count more first */
+    size_t             source_count, row_count; /* row_count: of the sources, copies included */
+    struct lk_id_tree *ids;                     /* where each id of the sources is */
+    atomic_uint        refs;                    /* private */
 } lk_rollout_snapshot;
 
 /* env->store is rooted at the table's directory; env is borrowed, base (its newest version, or any) is referenced. */
@@ -57,6 +57,9 @@ void                 lk_rollout_snapshot_seal(lk_rollout_snapshot *snapshot);
 
 lk_rollout_snapshot *lk_rollout_snapshot_ref(lk_rollout_snapshot *snapshot);
 void                 lk_rollout_snapshot_unref(lk_rollout_snapshot *snapshot); /* accepts NULL */
+
+/* Where the id's row is that counts, among the sources. */
+bool lk_rollout_snapshot_place(const lk_rollout_snapshot *snapshot, lk_bytes id, lk_rollout_place *out);
 
 /*
  * The rows of these ids, in the order of lk_rollout_rows_schema: out->length rows, of which wanted[i] says whose the i-th
