@@ -245,6 +245,13 @@ void lk_http_end(lk_http_exchange *exchange)
     lk_mutex_unlock(&c->mutex);
 }
 
+void lk_http_abort(lk_http_exchange *exchange)
+{
+    exchange->chunked = false; /* no last chunk */
+    exchange->close_after = true;
+    lk_http_end(exchange);
+}
+
 void lk_http_answer(lk_http_exchange *exchange, int status, const char *content_type, lk_buf *body)
 {
     lk_err ignored = {0};

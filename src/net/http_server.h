@@ -83,6 +83,8 @@ LK_MUST_CHECK lk_rc lk_http_write(lk_http_exchange *exchange, lk_bytes piece, lk
 LK_MUST_CHECK lk_rc lk_http_write_buf(lk_http_exchange *exchange, lk_buf *piece, lk_err *err);
 /* Ends the exchange, which is gone for the caller. Content that is short of its length closes the connection. */
 void lk_http_end(lk_http_exchange *exchange);
+/* Ends it after a failure in the middle of the content: the connection closes without the content's end. */
+void lk_http_abort(lk_http_exchange *exchange);
 
 /* Begin, write and end in one; takes *body over (NULL: none). In admit: the answer instead of the body. */
 void lk_http_answer(lk_http_exchange *exchange, int status, const char *content_type, lk_buf *body);

@@ -1,26 +1,319 @@
-/* rollout_service.c - see rollout_service.h. */
+/*
+ * rollout_service.c - see rollout_service.h: which method of which path is whose, who may call it, and what is looked at before
+ * a body is read.
+ */
 #include "serve/rollout_service.h"
+
+#include "base/clock.h"
+#include "base/crypt.h"
+#include "serve/rollout_media.h"
+#include "serve/rollout_service_priv.h"
+
+#include <stdlib.h>
+
+enum { CONTROL_BODY_MAX = 1024 * 1024, BACKLOG = 16384, WORKERS = 64, METHODS_OF_ONE_MAX = 4 };
+
+static const rollout_method methods[] = {
+    {LK_ROLLOUT_HEALTH, "GET", LK_ROLLOUT_READ, true, ROLLOUT_BODY_NONE, rollout_health},
+    {LK_ROLLOUT_READY, "GET", LK_ROLLOUT_READ, true, ROLLOUT_BODY_NONE, rollout_ready},
+    {LK_ROLLOUT_METRICS, "GET", LK_ROLLOUT_READ, false, ROLLOUT_BODY_NONE, rollout_metrics},
+    {LK_ROLLOUT_STORES, "GET", LK_ROLLOUT_READ, false, ROLLOUT_BODY_NONE, rollout_list_stores},
+    {LK_ROLLOUT_STORES, "POST", LK_ROLLOUT_WRITE, false, ROLLOUT_BODY_CONTROL, rollout_create_store},
+    {LK_ROLLOUT_STORE, "GET", LK_ROLLOUT_READ, false, ROLLOUT_BODY_NONE, rollout_get_store},
+    {LK_ROLLOUT_STORE, "DELETE", LK_ROLLOUT_ADMIN, false, ROLLOUT_BODY_NONE, rollout_delete_store},
+    {LK_ROLLOUT_STORE_SHORT, "GET", LK_ROLLOUT_READ, false, ROLLOUT_BODY_NONE, rollout_get_store},
+    {LK_ROLLOUT_STORE_SHORT, "DELETE", LK_ROLLOUT_ADMIN, false, ROLLOUT_BODY_NONE, rollout_delete_store},
+    {LK_ROLLOUT_STORE_SHORT, "POST", LK_ROLLOUT_WRITE, false, ROLLOUT_BODY_RECORDS, rollout_add},
+    {LK_ROLLOUT_RECORDS, "POST", LK_ROLLOUT_WRITE, false, ROLLOUT_BODY_RECORDS, rollout_add},
+    {LK_ROLLOUT_RECORDS, "GET", LK_ROLLOUT_READ, false, ROLLOUT_BODY_NONE, rollout_list},
+    {LK_ROLLOUT_RECORD, "GET", LK_ROLLOUT_READ, false, ROLLOUT_BODY_NONE, rollout_get},
+    {LK_ROLLOUT_BLOB, "GET", LK_ROLLOUT_READ, false, ROLLOUT_BODY_NONE, rollout_blob},
+    {LK_ROLLOUT_TRAJECTORY, "GET", LK_ROLLOUT_READ, false, ROLLOUT_BODY_NONE, rollout_trajectory},
+    {LK_ROLLOUT_CHECKOUT, "POST", LK_ROLLOUT_READ, false, ROLLOUT_BODY_CONTROL, rollout_checkout},
+    {LK_ROLLOUT_MERGE, "POST", LK_ROLLOUT_ADMIN, false, ROLLOUT_BODY_CONTROL, rollout_merge},
+};
+
+enum { METHODS = sizeof methods / sizeof methods[0] };
+
+/* -- before the body --------------------------------------------------------------------------------------------- */
+
+static lk_bytes effective_method(const lk_http_head *head)
+{
+    return lk_bytes_equal(head->method, LK_LITERAL("HEAD")) ? LK_LITERAL("GET") : head->method;
+}
+
+static lk_rc find_method(rollout_call *call, lk_err *err)
+{
+    lk_bytes wanted = effective_method(lk_http_request(call->exchange));
+    lk_buf   allow = {0};
+    for (size_t i = 0; i < METHODS; i++) {
+        if (methods[i].resource != call->target.resource) {
+            continue;
+        }
+        if (lk_bytes_equal(wanted, lk_bytes_of(methods[i].name))) {
+            call->method = &methods[i];
+        }
+        bool is_get = strcmp(methods[i].name, "GET") == 0;
+        lk_buf_format(&allow, "%s%s", allow.size == 0 ? "" : ", ", is_get ? "GET, HEAD" : methods[i].name);
+    }
+    bool is_options = lk_bytes_equal(wanted, LK_LITERAL("OPTIONS"));
+    if (call->method == NULL) {
+        lk_http_add_field(call->exchange, "Allow", lk_buf_view(&allow));
+    }
+    if (is_options && call->service->options.cors) {
+        lk_http_add_field(call->exchange, "Access-Control-Allow-Methods", lk_buf_view(&allow));
+        lk_http_add_field(call->exchange, "Access-Control-Allow-Headers", LK_LITERAL("*, Authorization"));
+        lk_http_add_field(call->exchange, "Access-Control-Max-Age", LK_LITERAL("86400"));
+    }
+    lk_buf_deinit(&allow);
+    return call->method != NULL || is_options ? LK_OK : lk_refuse(err, LK_E_METHOD, "see the Allow field");
+}
+
+/* The role of the token that the request carries. Every token is compared, so that time tells nothing. */
+static bool role_of(const rollout_call *call, lk_rollout_role *role)
+{
+    static const lk_bytes scheme = {"bearer ", 7};
+    lk_bytes              value;
+    bool                  known = false;
+    if (!lk_http_head_field(lk_http_request(call->exchange), "authorization", &value) ||
+        value.size <= scheme.size) {
+        return false;
+    }
+    for (size_t i = 0; i < scheme.size; i++) {
+        char c = value.data[i];
+        if ((c >= 'A' && c <= 'Z' ? c - 'A' + 'a' : c) != scheme.data[i]) {
+            return false;
+        }
+    }
+    lk_bytes secret = {value.data + scheme.size, value.size - scheme.size};
+    for (size_t i = 0; i < call->service->options.token_count; i++) {
+        if (lk_equal_constant_time(secret, call->service->tokens[i].secret)) {
+            *role = call->service->tokens[i].role;
+            known = true;
+        }
+    }
+    return known;
+}
+
+static lk_rc authorize(const rollout_call *call, lk_err *err)
+{
+    lk_rollout_role role = LK_ROLLOUT_READ;
+    if (call->service->options.token_count == 0 || call->method->open) {
+        return LK_OK;
+    }
+    if (!role_of(call, &role)) {
+        return lk_fail(err, LK_E_UNAUTHENTICATED, "no token, or an unknown one");
+    }
+    if (role < call->method->role) {
+        return lk_refuse(err, LK_E_DENIED, "this needs a token with the role %s",
+            call->method->role == LK_ROLLOUT_ADMIN ? "admin" : "write");
+    }
+    return LK_OK;
+}
+
+/* Room for one more add? A lone one is always let in. */
+static lk_rc check_queue(rollout_call *call, lk_err *err)
+{
+    lk_rollout_service *s = call->service;
+    uint64_t            queued = atomic_load(&s->queued_bytes);
+    uint64_t            more = lk_http_request(call->exchange)->content_length;
+    if (queued == 0 || queued + more <= s->options.queued_bytes_max) {
+        return LK_OK;
+    }
+    atomic_fetch_add(&s->backpressure_rejections, 1);
+    return lk_refuse(
+        err, LK_E_BACKPRESSURE, "%llu bytes of adds wait for storage", (unsigned long long)queued);
+}
+
+static lk_rc look_at_head(rollout_call *call, lk_err *err)
+{
+    const lk_http_head *head = lk_http_request(call->exchange);
+    lk_rc               rc = lk_rollout_target_of(head->path, call->arena, &call->target, err);
+    if (rc == LK_OK) {
+        rc = find_method(call, err);
+    }
+    if (rc == LK_OK && call->method != NULL) {
+        rc = authorize(call, err);
+    }
+    if (rc == LK_OK && call->method != NULL && call->method->body == ROLLOUT_BODY_RECORDS) {
+        lk_rollout_body_type type;
+        lk_rollout_coding    coding;
+        rc = lk_rollout_body_type_of(head, &type, err);
+        rc = rc == LK_OK ? lk_rollout_body_coding_of(head, &coding, err) : rc;
+        rc = rc == LK_OK ? check_queue(call, err) : rc;
+    }
+    return rc;
+}
+
+static void admit(lk_http_exchange *exchange, void *context, uint64_t *body_max)
+{
+    lk_rollout_service *s = context;
+    lk_err              err = {0};
+    rollout_call       *call = lk_arena_take(lk_http_arena(exchange), sizeof *call);
+    *call = (rollout_call){.service = s,
+        .exchange = exchange,
+        .arena = lk_http_arena(exchange),
+        .target.resource = LK_ROLLOUT_RESOURCES,
+        .started_us = lk_clock_now_us()};
+    lk_http_attach(exchange, call);
+    if (s->options.cors) {
+        lk_http_add_field(exchange, "Access-Control-Allow-Origin", LK_LITERAL("*"));
+    }
+    if (look_at_head(call, &err) != LK_OK) {
+        lk_rollout_refuse(exchange, &err);
+        return;
+    }
+    if (call->method == NULL) { /* OPTIONS */
+        lk_http_answer(exchange, 204, NULL, NULL);
+        return;
+    }
+    const uint64_t limits[] = {0, CONTROL_BODY_MAX, s->options.body_max};
+    *body_max = limits[call->method->body];
+}
+
+/* -- running ------------------------------------------------------------------------------------------------------ */
+
+static void run(lk_http_exchange *exchange, void *context)
+{
+    rollout_call *call = lk_http_attachment(exchange);
+    lk_err        err = {0};
+    (void)context;
+    if (call->method->run(call, &err) != LK_OK) {
+        lk_rollout_refuse(exchange, &err);
+    }
+}
+
+static void count_duration(rollout_duration *d, uint64_t us)
+{
+    size_t bucket = 0;
+    for (uint64_t limit_us = 500; bucket + 1 < sizeof d->buckets / sizeof d->buckets[0] && us > limit_us;
+         limit_us *= 3) {
+        bucket++;
+    }
+    atomic_fetch_add(&d->buckets[bucket], 1);
+    atomic_fetch_add(&d->count, 1);
+    atomic_fetch_add(&d->sum_us, us);
+}
+
+static void observe(lk_http_exchange *exchange, void *context, int status)
+{
+    lk_rollout_service *s = context;
+    rollout_call       *call = lk_http_attachment(exchange);
+    if (call != NULL && call->target.resource < LK_ROLLOUT_RESOURCES) {
+        atomic_fetch_add(&s->statuses[call->target.resource][status / 100 % 6], 1);
+        count_duration(&s->durations[call->target.resource], lk_clock_now_us() - call->started_us);
+    }
+}
+
+/* -- helpers ------------------------------------------------------------------------------------------------------ */
+
+lk_rc rollout_open_store(rollout_call *call, lk_rollout_store **out, lk_err *err)
+{
+    return lk_rollouts_get(call->service->options.stores, call->target.name, out, err);
+}
+
+void rollout_answer_json(rollout_call *call, int status, lk_buf *body)
+{
+    lk_http_answer(call->exchange, status, "application/json", body);
+}
+
+lk_rc rollout_parameter(rollout_call *call, const char *name, lk_bytes *value, bool *found, lk_err *err)
+{
+    lk_bytes query = lk_http_request(call->exchange)->query;
+    *found = false;
+    return lk_http_query_value(query, name, call->arena, value, found)
+               ? LK_OK
+               : lk_refuse(err, LK_E_INVALID_REQUEST, "the parameter \"%s\" has a broken escape", name);
+}
+
+/* -- life ---------------------------------------------------------------------------------------------------------- */
+
+static lk_bytes keep(lk_buf *texts, lk_bytes text, size_t *at)
+{
+    lk_bytes kept = {texts->data + *at, text.size};
+    memcpy(texts->data + *at, text.data, text.size);
+    *at += text.size;
+    return kept;
+}
+
+/* Copies of what the options point to. */
+static void copy_options(lk_rollout_service *s)
+{
+    lk_rollout_service_options *o = &s->options;
+    size_t                      size = o->instance_id.size + o->instance_source.size, at = 0;
+    lk_buf_append_zeros(&s->instance, size);
+    o->instance_id = size == 0 ? (lk_bytes){0} : keep(&s->instance, o->instance_id, &at);
+    o->instance_source = size == 0 ? (lk_bytes){0} : keep(&s->instance, o->instance_source, &at);
+    s->tokens = calloc(o->token_count + 1, sizeof *s->tokens);
+    LK_ASSERT(s->tokens != NULL);
+    size = at = 0;
+    for (size_t i = 0; i < o->token_count; i++) {
+        size += o->tokens[i].secret.size;
+    }
+    lk_buf_append_zeros(&s->secrets, size);
+    for (size_t i = 0; i < o->token_count; i++) {
+        LK_ASSERT(o->tokens[i].secret.size > 0);
+        s->tokens[i] = (lk_rollout_token){keep(&s->secrets, o->tokens[i].secret, &at), o->tokens[i].role};
+    }
+    o->tokens = s->tokens;
+}
+
+static void set_defaults(lk_rollout_service_options *o)
+{
+    o->body_max = o->body_max > 0 ? o->body_max : UINT64_C(1) << 30;
+    o->body_idle_ms = o->body_idle_ms > 0 ? o->body_idle_ms : 120000;
+    o->blob_bytes_max = o->blob_bytes_max > 0 ? o->blob_bytes_max : UINT64_C(2) << 30;
+    o->queued_bytes_max = o->queued_bytes_max > 0 ? o->queued_bytes_max : UINT64_C(1) << 30;
+}
 
 lk_rc lk_rollout_service_open(
     lk_rollout_service **out, const lk_rollout_service_options *options, lk_err *err)
 {
-    (void)out;
-    return lk_fail(err, LK_E_UNIMPLEMENTED, "no door at %s yet", options->address);
+    lk_rollout_service *s = calloc(1, sizeof *s);
+    LK_ASSERT(s != NULL && options->stores != NULL);
+    s->options = *options;
+    copy_options(s);
+    set_defaults(&s->options);
+    lk_budget_init(&s->memory, "requests", s->options.blob_bytes_max + 3 * s->options.body_max, NULL);
+    const lk_http_options http = {.address = options->address,
+        .tls = options->tls,
+        .worker_count = WORKERS,
+        .backlog_max = BACKLOG,
+        .body_bytes_max = s->options.blob_bytes_max,
+        .body_idle_ms = s->options.body_idle_ms,
+        .admit = admit,
+        .run = run,
+        .observe = observe,
+        .context = s};
+    lk_rc                 rc = lk_http_server_open(&s->server, &http, err);
+    if (rc != LK_OK) {
+        lk_rollout_service_close(s);
+        return rc;
+    }
+    *out = s;
+    return LK_OK;
 }
 
-const char *lk_rollout_service_address(const lk_rollout_service *service)
+const char *lk_rollout_service_address(const lk_rollout_service *s)
 {
-    (void)service;
-    return "";
+    return lk_http_server_address(s->server);
 }
 
-lk_rc lk_rollout_service_drain(lk_rollout_service *service, uint64_t deadline_ms, lk_err *err)
+lk_rc lk_rollout_service_drain(lk_rollout_service *s, uint64_t deadline_ms, lk_err *err)
 {
-    (void)service;
-    return lk_fail(err, LK_E_UNIMPLEMENTED, "no drain until %llu", (unsigned long long)deadline_ms);
+    atomic_store(&s->draining, true);
+    return lk_http_server_drain(s->server, deadline_ms, err);
 }
 
-void lk_rollout_service_close(lk_rollout_service *service)
+void lk_rollout_service_close(lk_rollout_service *s)
 {
-    (void)service;
+    if (s == NULL) {
+        return;
+    }
+    lk_http_server_close(s->server);
+    lk_wipe(s->secrets.data, s->secrets.size);
+    lk_buf_deinit(&s->secrets);
+    lk_buf_deinit(&s->instance);
+    free(s->tokens);
+    free(s);
 }

@@ -14,10 +14,9 @@
 #include "base/bytes.h"
 #include "base/err.h"
 #include "net/tls.h"
+#include "rollout/stores.h"
 
 #include <stddef.h>
-
-struct lk_rollouts;
 
 typedef enum lk_rollout_role { /* each may do what the ones before it may */
     LK_ROLLOUT_READ,
@@ -31,7 +30,7 @@ typedef struct lk_rollout_token {
 } lk_rollout_token;
 
 typedef struct lk_rollout_service_options {
-    struct lk_rollouts     *stores;  /* borrowed */
+    lk_rollouts            *stores;  /* borrowed */
     const char             *address; /* HOST:PORT; port 0 picks one */
     const lk_tls_identity  *tls;     /* NULL: plain */
     const lk_rollout_token *tokens;  /* copied; none: open to all */

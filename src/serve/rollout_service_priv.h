@@ -1,0 +1,95 @@
+#ifndef LK_SERVE_ROLLOUT_SERVICE_PRIV_H
+#define LK_SERVE_ROLLOUT_SERVICE_PRIV_H
+/*
+ * rollout_service_priv.h - what the files of the rollout service share: the service, one request of it, and the handlers.
+ *
+ * A handler gives the answer and returns LK_OK, or returns a failure and has answered nothing yet. Once an exchange is
+ * answered it may be gone, and with it its arena and the call: a handler releases what it holds before that.
+ *
+ * Threads: the service is shared, its counters are atomic; a call is confined to whoever has its exchange.
+ */
+#include "base/budget.h"
+#include "net/http_server.h"
+#include "rollout/stores.h"
+#include "serve/rollout_error.h"
+#include "serve/rollout_route.h"
+#include "serve/rollout_service.h"
+
+typedef enum rollout_body_kind {
+    ROLLOUT_BODY_NONE,
+    ROLLOUT_BODY_CONTROL,
+    ROLLOUT_BODY_RECORDS
+} rollout_body_kind;
+
+typedef struct rollout_call rollout_call;
+
+typedef struct rollout_method {
+    lk_rollout_resource resource;
+    const char         *name; /* "GET"; HEAD counts as GET */
+    lk_rollout_role     role;
+    bool                open; /* to all, also when there are tokens */
+    rollout_body_kind   body;
+    lk_rc (*run)(rollout_call *call, lk_err *err);
+} rollout_method;
+
+typedef struct rollout_duration { /* of requests of one resource */
+    atomic_ullong buckets[12], count, sum_us;
+} rollout_duration;
+
+struct lk_rollout_service {
+    lk_rollout_service_options options; /* with defaults filled in */
+    lk_http_server            *server;
+    lk_budget                  memory; /* decoded bodies and the records made of them */
+    lk_rollout_token          *tokens;
+    lk_buf                     secrets, instance; /* what tokens and options point to */
+    struct rollout_answers    *answers;           /* rollout_idempotency.c */
+    struct rollout_pins       *pins;              /* rollout_checkout.c */
+    atomic_bool                draining;
+    atomic_ullong              queued_bytes; /* of adds whose bodies are in, and that are not answered */
+    atomic_ullong              in_flight;
+    atomic_ullong              statuses[LK_ROLLOUT_RESOURCES][6]; /* by hundreds; 0: the peer went away */
+    rollout_duration           durations[LK_ROLLOUT_RESOURCES];
+    atomic_ullong              appends, records, blob_bytes, budget_rejections, backpressure_rejections;
+};
+
+struct rollout_call {
+    lk_rollout_service   *service;
+    lk_http_exchange     *exchange;
+    lk_arena             *arena; /* the exchange's */
+    const rollout_method *method;
+    lk_rollout_target     target;
+    uint64_t              started_us;
+};
+
+/* -- handlers ------------------------------------------------------------------------------------------------ */
+lk_rc rollout_health(rollout_call *call, lk_err *err);
+lk_rc rollout_ready(rollout_call *call, lk_err *err);
+lk_rc rollout_metrics(rollout_call *call, lk_err *err);
+
+lk_rc rollout_create_store(rollout_call *call, lk_err *err);
+lk_rc rollout_list_stores(rollout_call *call, lk_err *err);
+lk_rc rollout_get_store(rollout_call *call, lk_err *err);
+lk_rc rollout_delete_store(rollout_call *call, lk_err *err);
+
+lk_rc rollout_add(rollout_call *call, lk_err *err);
+lk_rc rollout_list(rollout_call *call, lk_err *err);
+lk_rc rollout_trajectory(rollout_call *call, lk_err *err);
+lk_rc rollout_get(rollout_call *call, lk_err *err);
+lk_rc rollout_blob(rollout_call *call, lk_err *err);
+
+lk_rc rollout_checkout(rollout_call *call, lk_err *err);
+lk_rc rollout_merge(rollout_call *call, lk_err *err);
+
+/* -- helpers ------------------------------------------------------------------------------------------------- */
+
+/* The store that the path names. */
+LK_MUST_CHECK lk_rc rollout_open_store(rollout_call *call, lk_rollout_store **out, lk_err *err);
+
+/* Answers with JSON, taking *body. */
+void rollout_answer_json(rollout_call *call, int status, lk_buf *body);
+
+/* A query parameter; *found. LK_E_INVALID_REQUEST for a broken escape. */
+LK_MUST_CHECK lk_rc rollout_parameter(
+    rollout_call *call, const char *name, lk_bytes *value, bool *found, lk_err *err);
+
+#endif
