@@ -2,6 +2,7 @@
 #include "lance/write_page_priv.h"
 
 #include "arrow/bits.h"
+#include "lance/value_place.h"
 
 enum {
     WIDE_BYTES = 256,          /* from here on a value is a page's row of its own: full-zip */
@@ -172,6 +173,14 @@ static bool wants_fullzip(const lk_leaf *leaf, const lk_page_levels *map, const 
     return whole && wide && !(leaf->lists > 0 && fits && misread_zipped(leaf, map, layout));
 }
 
+/* Long binary values stay as they are, whatever compressing them would save: ranges of them can be read then. */
+static bool stays_plain(const lk_leaf *leaf)
+{
+    bool binary = leaf->type.id == LK_TYPE_BINARY || leaf->type.id == LK_TYPE_LARGE_BINARY;
+    return binary && leaf->longest >= LK_VALUE_PLAIN_BYTES &&
+           leaf->options.compression == LK_COMPRESSION_AUTO;
+}
+
 static void encode_rows(const lk_leaf *leaf, const lk_page_levels *map, lk_page_out *out)
 {
     lk_values          values = lk_values_of(leaf);
@@ -179,6 +188,8 @@ static void encode_rows(const lk_leaf *leaf, const lk_page_levels *map, lk_page_
     const lk_encoding *text = NULL;
     if (leaf->offset_bytes > 0) {
         text = lk_page_text_encoding(leaf->offset_bytes, out);
+    }
+    if (leaf->offset_bytes > 0 && !stays_plain(leaf)) {
         if (lk_values_to_blocks(leaf, &values, &out->tools, &scheme)) {
             text = lk_page_wrap(out, scheme, text);
         } else if (lk_values_to_symbols(leaf, &values, &out->tools)) {
@@ -203,7 +214,7 @@ static void encode_values(const lk_leaf *leaf, const lk_page_levels *map, lk_pag
     lk_values values = lk_values_of(leaf), items = {0};
     uint64_t  bytes = 0;
     bool      crowded = leaf->lists > 0 && overfull(leaf, map);
-    if (!crowded && may_repeat(leaf, &out->layout)) {
+    if (!crowded && !stays_plain(leaf) && may_repeat(leaf, &out->layout)) {
         (void)lk_form_of(leaf, &values, &bytes);
         if (leaf->options.structure == LK_STRUCTURE_FULLZIP && leaf->row_bits > 0) {
             bytes = values.count * leaf->row_bits / 8;

@@ -7,6 +7,7 @@
 #include "rollout/base_table.h"
 #include "rollout/cell.h"
 #include "rollout/id_map.h"
+#include "rollout/resume.h"
 
 #include <inttypes.h>
 #include <stdlib.h>
@@ -186,13 +187,33 @@ static lk_rc commit_once(lk_committer *committer, lk_store *store, uint64_t vers
 /* A version that another takes is a conflict, and not tried again on top of it: it may have brought the same ids. */
 static lk_committer single_try = {.commit = commit_once, .stands_alone = false};
 
+/* How many rows of which generation the version gets, for readers of a snapshot from before it. */
+static void say_merged(const merging *m, lk_buf *out)
+{
+    char shard[LK_UUID_TEXT_SIZE + 1];
+    lk_uuid_format(m->chosen[0]->shard, shard);
+    lk_buf_append_text(out, shard);
+    for (size_t i = 0; i < m->chosen_count; i++) {
+        size_t rows = 0;
+        for (size_t row = 0; row < m->chosen[i]->count; row++) {
+            rows += m->kept[i][row];
+        }
+        lk_buf_format(out, " %" PRIu64 ":%zu", m->chosen[i]->number, rows);
+    }
+}
+
 static lk_rc append_rows(const merging *m, lk_dataset *base, lk_dataset **out, lk_err *err)
 {
     row_stream s = {.base = {.next = next_rows}, .m = m};
-    lk_rc      rc = lk_schema_copy(lk_dataset_schema(base), &s.base.schema, err);
+    lk_buf     merged = {0};
+    say_merged(m, &merged);
+    const lk_commit_property property = {LK_LITERAL(LK_ROLLOUT_MERGED), lk_buf_view(&merged)};
+    const lk_write_options   options = {.properties = &property, .property_count = 1};
+    lk_rc                    rc = lk_schema_copy(lk_dataset_schema(base), &s.base.schema, err);
     if (rc == LK_OK) {
-        rc = lk_dataset_append(base, &single_try, &s.base, NULL, out, err);
+        rc = lk_dataset_append(base, &single_try, &s.base, &options, out, err);
     }
+    lk_buf_deinit(&merged);
     lk_batches_close(s.present);
     lk_schema_release(&s.base.schema);
     return rc;

@@ -258,7 +258,7 @@ static lk_rc add_base(stream *s, const lk_rollout_query *query, lk_err *err)
         .limit = UINT64_MAX,
         .cancel = query->cancel};
     lk_rc                 rc = LK_OK;
-    if (!never && lk_dataset_row_count(base) > 0) {
+    if (!never && lk_rollout_snapshot_has_base(s->snapshot)) {
         rc = lk_dataset_scan(base, &options, &batches, err);
     }
     for (bool more = batches != NULL && rc == LK_OK; more;) {

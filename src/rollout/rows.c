@@ -78,6 +78,7 @@ lk_rc lk_rollout_rows_align(const struct ArrowSchema *schema, struct ArrowArray 
 
 typedef struct loading {
     lk_rollout_rows   *rows;
+    struct lk_row_set *only;   /* NULL: all rows */
     struct ArrowSchema schema; /* of what is scanned: some of the dataset's columns, and the address last */
     struct ArrowArray  batch;
 } loading;
@@ -101,6 +102,7 @@ static lk_rc scan_all(loading *l, lk_err *err)
         .column_count = count,
         .meta = LK_META_ROW_ADDRESS,
         .dictionary_values = true,
+        .rows = l->only,
         .limit = UINT64_MAX};
     lk_rc                 rc = lk_dataset_scan(l->rows->dataset, &options, &batches, err);
     if (rc == LK_OK) {
@@ -199,9 +201,24 @@ static lk_rc charge(lk_rollout_rows *rows, lk_budget *budget, lk_err *err)
     return rc;
 }
 
+/* The rows of rows->dataset. */
+static lk_rc load_rows(lk_rollout_rows *rows, struct lk_row_set *only, lk_budget *budget, lk_err *err)
+{
+    loading l = {.rows = rows, .only = only};
+    lk_rc   rc = scan_all(&l, err);
+    if (rc == LK_OK) {
+        rc = keep_rows(&l, err);
+    }
+    if (rc == LK_OK) {
+        rc = charge(rows, budget, err);
+    }
+    lk_array_release(&l.batch);
+    lk_schema_release(&l.schema);
+    return rc;
+}
+
 static lk_rc load(lk_rollout_rows *rows, const lk_lance_env *env, lk_err *err)
 {
-    loading      l = {.rows = rows};
     lk_lance_env inside = *env;
     inside.store = rows->store;
     inside.files = NULL;
@@ -209,37 +226,46 @@ static lk_rc load(lk_rollout_rows *rows, const lk_lance_env *env, lk_err *err)
     if (rc == LK_OK && lk_schema_find(lk_dataset_schema(rows->dataset), LK_LITERAL("id")) < 0) {
         rc = lk_fail(err, LK_E_CORRUPT_FILE, "it has no column id");
     }
-    if (rc == LK_OK) {
-        rc = scan_all(&l, err);
-    }
-    if (rc == LK_OK) {
-        rc = keep_rows(&l, err);
-    }
-    if (rc == LK_OK) {
-        rc = charge(rows, env->budget, err);
-    }
-    lk_array_release(&l.batch);
-    lk_schema_release(&l.schema);
-    return rc;
+    return rc == LK_OK ? load_rows(rows, NULL, env->budget, err) : rc;
 }
 
 /* -- life -------------------------------------------------------------------------------------------------------- */
+
+static lk_rollout_rows *new_rows(lk_uuid shard, uint64_t number, lk_bytes path)
+{
+    lk_rollout_rows *rows = calloc(1, sizeof *rows);
+    LK_ASSERT(rows != NULL);
+    atomic_init(&rows->refs, 1);
+    rows->shard = shard;
+    rows->number = number;
+    char *copy = malloc(path.size + 1);
+    LK_ASSERT(copy != NULL);
+    memcpy(copy, path.data, path.size);
+    rows->path = (lk_bytes){copy, path.size};
+    lk_rollout_rows_schema(&rows->schema);
+    return rows;
+}
+
+lk_rc lk_rollout_rows_of_base(lk_dataset *base, lk_budget *budget, lk_uuid shard, uint64_t number,
+    struct lk_row_set *addresses, lk_rollout_rows **out, lk_err *err)
+{
+    lk_rollout_rows *rows = new_rows(shard, number, LK_LITERAL(""));
+    rows->dataset = lk_dataset_ref(base);
+    lk_rc rc = load_rows(rows, addresses, budget, err);
+    if (rc != LK_OK) {
+        lk_rollout_rows_unref(rows);
+    } else {
+        *out = rows;
+    }
+    return rc;
+}
 
 lk_rc lk_rollout_rows_load(const lk_lance_env *env, lk_uuid shard, const lk_shard_generation *generation,
     lk_rollout_rows **out, lk_err *err)
 {
     lk_arena         arena = {0};
-    lk_rollout_rows *rows = calloc(1, sizeof *rows);
-    LK_ASSERT(rows != NULL);
-    atomic_init(&rows->refs, 1);
-    rows->shard = shard;
-    rows->number = generation->number;
-    char *path = malloc(generation->path.size + 1);
-    LK_ASSERT(path != NULL);
-    memcpy(path, generation->path.data, generation->path.size);
-    rows->path = (lk_bytes){path, generation->path.size};
+    lk_rollout_rows *rows = new_rows(shard, generation->number, generation->path);
     rows->store = lk_prefix_store_new(env->store, lk_shard_key(shard, rows->path, &arena));
-    lk_rollout_rows_schema(&rows->schema);
     lk_rc rc = load(rows, env, err);
     if (rc != LK_OK) {
         lk_context(err, "generation %.*s", LK_FMT(rows->path));

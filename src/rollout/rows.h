@@ -34,8 +34,14 @@ typedef struct lk_rollout_rows {
  * is rooted at the table's directory and outlives the rows. */
 LK_MUST_CHECK lk_rc lk_rollout_rows_load(const lk_lance_env *env, lk_uuid shard,
     const lk_shard_generation *generation, lk_rollout_rows **out, lk_err *err);
-lk_rollout_rows    *lk_rollout_rows_ref(lk_rollout_rows *rows);
-void                lk_rollout_rows_unref(lk_rollout_rows *rows); /* accepts NULL */
+
+/* Rows of a generation that was merged, from the base table: these addresses of a version of it, ascending and apart. Path is
+ * "". LK_E_SNAPSHOT_GONE when the version was removed. */
+LK_MUST_CHECK lk_rc lk_rollout_rows_of_base(lk_dataset *base, lk_budget *budget, lk_uuid shard,
+    uint64_t number, struct lk_row_set *addresses, lk_rollout_rows **out, lk_err *err);
+
+lk_rollout_rows *lk_rollout_rows_ref(lk_rollout_rows *rows);
+void             lk_rollout_rows_unref(lk_rollout_rows *rows); /* accepts NULL */
 
 lk_bytes lk_rollout_rows_id(const lk_rollout_rows *rows, size_t row);
 

@@ -60,8 +60,8 @@ static lk_rc read_object(lk_store *store, lk_bytes key, uint64_t size_max, lk_ar
     return rc;
 }
 
-static lk_rc read_manifest(lk_store *store, lk_uuid shard, uint64_t version, lk_arena *arena,
-    lk_shard_manifest *out, bool *found, lk_err *err)
+lk_rc lk_shard_at(lk_store *store, lk_uuid shard, uint64_t version, lk_arena *arena, lk_shard_manifest *out,
+    bool *found, lk_err *err)
 {
     lk_bytes key = manifest_key(shard, version, arena), bytes = {0};
     lk_rc    rc = read_object(store, key, MANIFEST_SIZE_MAX, arena, &bytes, found, err);
@@ -144,7 +144,7 @@ static lk_rc follow(lk_store *store, lk_uuid shard, uint64_t start, lk_arena *ar
     *found = false;
     lk_rc rc = LK_OK;
     for (uint64_t version = start; rc == LK_OK && more; version++) {
-        rc = read_manifest(store, shard, version, arena, &next, &more, err);
+        rc = lk_shard_at(store, shard, version, arena, &next, &more, err);
         if (rc == LK_OK && more) {
             *out = next;
             *found = true;

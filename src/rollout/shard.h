@@ -27,7 +27,11 @@ LK_MUST_CHECK lk_rc lk_shard_list(
 LK_MUST_CHECK lk_rc lk_shard_latest(lk_store *store, lk_uuid shard, uint64_t known, lk_arena *arena,
     lk_shard_manifest *out, bool *found, lk_err *err);
 
-/* The same when `known`, the newest that the caller has, may be out of date: *found = false when it is not. */
+/* The manifest of exactly this version. */
+LK_MUST_CHECK lk_rc lk_shard_at(lk_store *store, lk_uuid shard, uint64_t version, lk_arena *arena,
+    lk_shard_manifest *out, bool *found, lk_err *err);
+
+/* The newest when `known`, the newest that the caller has, may be out of date: *found = false when it is not. */
 LK_MUST_CHECK lk_rc lk_shard_newer(lk_store *store, lk_uuid shard, uint64_t known, lk_arena *arena,
     lk_shard_manifest *out, bool *found, lk_err *err);
 

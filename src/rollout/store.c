@@ -137,12 +137,13 @@ static lk_rc replay(void *context, lk_batches *entry, lk_arena *arena, lk_genera
     return rc;
 }
 
-/* The view finds it by itself. */
+/* The view finds it by itself; those who wait for it need not. */
 static void flushed(void *context, const lk_shard_generation *generation, const lk_generation_rows *rows)
 {
-    (void)context;
+    lk_rollout_store *s = context;
     (void)generation;
     (void)rows;
+    lk_rollout_view_stir(s->view);
 }
 
 static const lk_rollout_writer_ops writer_ops = {prepare, replay, flushed};

@@ -1,6 +1,6 @@
 #ifndef LK_ROLLOUT_STORE_PRIV_H
 #define LK_ROLLOUT_STORE_PRIV_H
-/* store_priv.h - a store's own state, for the files that work on it (store.c, upkeep.c). Threads: as store.h. */
+/* store_priv.h - a store's own state, for the files that work on it (store.c, store_read.c, upkeep.c). Threads: as store.h. */
 #include "rollout/store.h"
 
 struct lk_rollout_store {

@@ -23,6 +23,8 @@ struct lk_rollout_view {
 
     lk_mutex             mutex;
     lk_cond              refreshed;
+    lk_cond              stirred;
+    uint64_t             stirs;           /* guarded by mutex */
     bool                 refreshing;      /* guarded by mutex, as are the following two */
     uint64_t             begun, finished; /* refreshes; finished: the last one that ended well */
     lk_rollout_snapshot *snapshot;        /* of that one; written by whoever refreshes, under the mutex */
@@ -331,6 +333,7 @@ lk_rollout_view *lk_rollout_view_new(const lk_lance_env *env, lk_dataset *base)
     view->moved = true;
     lk_mutex_init(&view->mutex, LK_RANK_ENGINE);
     lk_cond_init(&view->refreshed);
+    lk_cond_init(&view->stirred);
     return view;
 }
 
@@ -346,6 +349,7 @@ void lk_rollout_view_free(lk_rollout_view *view)
     lk_rollout_snapshot_unref(view->snapshot);
     lk_dataset_unref(view->base);
     lk_cond_deinit(&view->refreshed);
+    lk_cond_deinit(&view->stirred);
     lk_mutex_deinit(&view->mutex);
     free(view->shards);
     free(view);
@@ -400,6 +404,34 @@ lk_rc lk_rollout_view_at(lk_rollout_view *view, uint64_t version, lk_rollout_sna
         lk_dataset_unref(base);
     }
     return rc;
+}
+
+/* -- waiting ------------------------------------------------------------------------------------------------------- */
+
+void lk_rollout_view_stir(lk_rollout_view *view)
+{
+    lk_mutex_lock(&view->mutex);
+    view->stirs++;
+    lk_cond_broadcast(&view->stirred);
+    lk_mutex_unlock(&view->mutex);
+}
+
+uint64_t lk_rollout_view_stirs(lk_rollout_view *view)
+{
+    lk_mutex_lock(&view->mutex);
+    uint64_t stirs = view->stirs;
+    lk_mutex_unlock(&view->mutex);
+    return stirs;
+}
+
+void lk_rollout_view_rest(lk_rollout_view *view, uint64_t stirs, uint64_t deadline_ms)
+{
+    lk_mutex_lock(&view->mutex);
+    bool in_time = true;
+    while (in_time && view->stirs == stirs) {
+        in_time = lk_cond_wait_until(&view->stirred, &view->mutex, deadline_ms);
+    }
+    lk_mutex_unlock(&view->mutex);
 }
 
 /* -- finding ids --------------------------------------------------------------------------------------------------- */
@@ -493,7 +525,7 @@ static lk_rc find_in_base(lk_rollout_snapshot *snapshot, const struct ArrowSchem
         .predicate = left_ids(f, (size_t)lk_schema_find(table, LK_LITERAL("id")), &arena),
         .limit = UINT64_MAX,
         .cancel = cancel};
-    if (options.predicate != NULL && lk_dataset_row_count(snapshot->base) > 0) {
+    if (options.predicate != NULL && lk_rollout_snapshot_has_base(snapshot)) {
         rc = lk_dataset_scan(snapshot->base, &options, &batches, err);
     }
     for (bool more = batches != NULL && rc == LK_OK; more;) {

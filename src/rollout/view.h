@@ -50,6 +50,12 @@ LK_MUST_CHECK lk_rc lk_rollout_view_at(
 /* The one that was taken last, however old, or NULL. A new reference. */
 lk_rollout_snapshot *lk_rollout_view_last(lk_rollout_view *view);
 
+/* Readers that wait: _stir wakes those that rest, _stirs counts such calls, _rest returns at the monotonic deadline or when the
+ * count is no longer `stirs`, whichever is first. */
+void     lk_rollout_view_stir(lk_rollout_view *view);
+uint64_t lk_rollout_view_stirs(lk_rollout_view *view);
+void     lk_rollout_view_rest(lk_rollout_view *view, uint64_t stirs, uint64_t deadline_ms);
+
 /* A snapshot of other sources: without any, until as many as `room` were put in, in the order in which they count; then
  * sealed, and immutable from there on. */
 lk_rollout_snapshot *lk_rollout_snapshot_new(lk_dataset *base, size_t room, size_t pin_room);
@@ -60,6 +66,11 @@ void                 lk_rollout_snapshot_unref(lk_rollout_snapshot *snapshot); /
 
 /* Where the id's row is that counts, among the sources. */
 bool lk_rollout_snapshot_place(const lk_rollout_snapshot *snapshot, lk_bytes id, lk_rollout_place *out);
+
+static inline bool lk_rollout_snapshot_has_base(const lk_rollout_snapshot *snapshot)
+{
+    return !snapshot->without_base && lk_dataset_row_count(snapshot->base) > 0;
+}
 
 /*
  * The rows of these ids, in the order of lk_rollout_rows_schema: out->length rows, of which wanted[i] says whose the i-th
