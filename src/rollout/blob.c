@@ -100,12 +100,19 @@ static lk_rc find_in_base(lk_rollout_blob *blob, lk_rollout_snapshot *snapshot, 
     return rc;
 }
 
-static void find_in_source(lk_rollout_blob *blob, const lk_rollout_place *place, uint64_t *address)
+static lk_rc find_in_source(
+    lk_rollout_blob *blob, const lk_rollout_place *place, uint64_t *address, lk_err *err)
 {
+    lk_dataset *generation = NULL;
+    lk_rc       rc = lk_rollout_rows_dataset(place->rows, &generation, err);
+    if (rc != LK_OK) {
+        return rc;
+    }
     blob->rows = lk_rollout_rows_ref(place->rows);
-    blob->dataset = lk_dataset_ref(place->rows->dataset);
+    blob->dataset = lk_dataset_ref(generation);
     *address = place->rows->addresses[place->row];
     keep_texts(blob, &place->rows->schema, lk_shared_array_get(place->rows->batch), (int64_t)place->row);
+    return LK_OK;
 }
 
 /* -- the value ------------------------------------------------------------------------------------------------------ */
@@ -171,7 +178,7 @@ lk_rc lk_rollout_blob_open(lk_rollout_snapshot *snapshot, lk_bytes id, lk_cancel
     *out = NULL;
     *found = lk_rollout_snapshot_place(snapshot, id, &place);
     if (*found) {
-        find_in_source(blob, &place, &address);
+        rc = find_in_source(blob, &place, &address, err);
     } else if (lk_rollout_snapshot_has_base(snapshot)) {
         rc = find_in_base(blob, snapshot, id, cancel, &address, found, err);
     }

@@ -128,18 +128,20 @@ typedef struct row_stream {
 
 static lk_rc open_next(row_stream *s, lk_err *err)
 {
-    const lk_rollout_rows *rows = s->m->chosen[s->next];
-    const uint8_t         *kept = s->m->kept[s->next++];
-    lk_row_set            *set = lk_row_set_new();
+    lk_rollout_rows *rows = s->m->chosen[s->next];
+    const uint8_t   *kept = s->m->kept[s->next++];
+    lk_row_set      *set = lk_row_set_new();
     for (size_t row = 0; row < rows->count; row++) {
         if (kept[row] != 0) {
             lk_row_set_add(set, &rows->addresses[row], 1);
         }
     }
-    lk_rc rc = LK_OK;
+    lk_dataset *dataset = NULL;
+    lk_rc       rc = LK_OK;
     if (lk_row_set_count(set) > 0) {
         const lk_scan_options options = {.rows = set, .limit = UINT64_MAX, .cancel = s->m->options->cancel};
-        rc = lk_dataset_scan(rows->dataset, &options, &s->present, err);
+        rc = lk_rollout_rows_dataset(rows, &dataset, err);
+        rc = rc == LK_OK ? lk_dataset_scan(dataset, &options, &s->present, err) : rc;
     }
     lk_row_set_free(set);
     return rc;

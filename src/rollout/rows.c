@@ -78,14 +78,15 @@ lk_rc lk_rollout_rows_align(const struct ArrowSchema *schema, struct ArrowArray 
 
 typedef struct loading {
     lk_rollout_rows   *rows;
-    struct lk_row_set *only;   /* NULL: all rows */
+    struct lk_row_set *only; /* NULL: all rows */
+    lk_dataset        *dataset;
     struct ArrowSchema schema; /* of what is scanned: some of the dataset's columns, and the address last */
     struct ArrowArray  batch;
 } loading;
 
 static lk_rc scan_all(loading *l, lk_err *err)
 {
-    const struct ArrowSchema *schema = lk_dataset_schema(l->rows->dataset);
+    const struct ArrowSchema *schema = lk_dataset_schema(l->dataset);
     size_t                   *columns = calloc((size_t)schema->n_children + 1, sizeof *columns), count = 0;
     lk_batches               *batches = NULL;
     lk_buf                    list = {0}; /* of struct ArrowArray */
@@ -104,7 +105,7 @@ static lk_rc scan_all(loading *l, lk_err *err)
         .dictionary_values = true,
         .rows = l->only,
         .limit = UINT64_MAX};
-    lk_rc                 rc = lk_dataset_scan(l->rows->dataset, &options, &batches, err);
+    lk_rc                 rc = lk_dataset_scan(l->dataset, &options, &batches, err);
     if (rc == LK_OK) {
         rc = lk_schema_copy(&batches->schema, &l->schema, err);
     }
@@ -169,7 +170,7 @@ static lk_rc keep_rows(loading *l, lk_err *err)
     uint8_t          *selection = calloc(1, (size_t)count + 1);
     struct ArrowArray live = {0}, aligned = {0};
     LK_ASSERT(selection != NULL);
-    bool last_counts = lk_schema_find(&l->schema, LK_LITERAL(TOMBSTONE)) >= 0 || has_deletions(rows->dataset);
+    bool last_counts = lk_schema_find(&l->schema, LK_LITERAL(TOMBSTONE)) >= 0 || has_deletions(l->dataset);
     rows->count = select_rows(l, last_counts, selection);
     lk_rc rc = LK_OK;
     if (rows->count == (size_t)count) {
@@ -194,18 +195,25 @@ static lk_rc keep_rows(loading *l, lk_err *err)
 
 static lk_rc charge(lk_rollout_rows *rows, lk_budget *budget, lk_err *err)
 {
+    lk_dataset *dataset = atomic_load(&rows->dataset);
     rows->bytes = lk_array_bytes(&rows->schema, lk_shared_array_get(rows->batch)) +
-                  lk_dataset_bytes(rows->dataset) + rows->storage.size;
+                  (dataset == NULL ? 0 : lk_dataset_bytes(dataset)) + rows->storage.size;
     lk_rc rc = budget == NULL ? LK_OK : lk_budget_take(budget, rows->bytes, err);
     rows->budget = rc == LK_OK ? budget : NULL;
     return rc;
 }
 
-/* The rows of rows->dataset. */
+/* The rows of the generation's own table, or of the base table. */
 static lk_rc load_rows(lk_rollout_rows *rows, struct lk_row_set *only, lk_budget *budget, lk_err *err)
 {
     loading l = {.rows = rows, .only = only};
-    lk_rc   rc = scan_all(&l, err);
+    lk_rc   rc = lk_rollout_rows_dataset(rows, &l.dataset, err);
+    if (rc == LK_OK && lk_schema_find(lk_dataset_schema(l.dataset), LK_LITERAL("id")) < 0) {
+        rc = lk_fail(err, LK_E_CORRUPT_FILE, "it has no column id");
+    }
+    if (rc == LK_OK) {
+        rc = scan_all(&l, err);
+    }
     if (rc == LK_OK) {
         rc = keep_rows(&l, err);
     }
@@ -217,16 +225,61 @@ static lk_rc load_rows(lk_rollout_rows *rows, struct lk_row_set *only, lk_budget
     return rc;
 }
 
-static lk_rc load(lk_rollout_rows *rows, const lk_lance_env *env, lk_err *err)
+/* -- from memory --------------------------------------------------------------------------------------------------- */
+
+/* The known columns of the batches but the payload, as one batch. */
+static lk_rc join(const struct ArrowSchema *schema, lk_shared_array *const *batches, size_t batch_count,
+    struct ArrowSchema *few_schema, struct ArrowArray *out, lk_err *err)
 {
-    lk_lance_env inside = *env;
-    inside.store = rows->store;
-    inside.files = NULL;
-    lk_rc rc = lk_dataset_open_manifest(&inside, LK_LITERAL(FIRST_VERSION), &rows->dataset, err);
-    if (rc == LK_OK && lk_schema_find(lk_dataset_schema(rows->dataset), LK_LITERAL("id")) < 0) {
-        rc = lk_fail(err, LK_E_CORRUPT_FILE, "it has no column id");
+    size_t            *chosen = calloc((size_t)schema->n_children + 1, sizeof *chosen), count = 0;
+    struct ArrowArray *parts = calloc(batch_count + 1, sizeof *parts);
+    struct ArrowArray *columns = calloc((size_t)schema->n_children + 1, sizeof *columns);
+    LK_ASSERT(chosen != NULL && parts != NULL && columns != NULL);
+    for (int64_t i = 0; i < schema->n_children; i++) {
+        lk_record_column column =
+            lk_record_column_of(lk_bytes_of(schema->children[i]->name), (lk_record_column)i);
+        if (column != LK_RECORD_COLUMNS && column != LK_RECORD_COLUMN_binary_payload) {
+            chosen[count++] = (size_t)i;
+        }
     }
-    return rc == LK_OK ? load_rows(rows, NULL, env->budget, err) : rc;
+    for (size_t i = 0; i < batch_count; i++) {
+        for (size_t j = 0; j < count; j++) {
+            lk_shared_batch_column(batches[i], chosen[j], &columns[j]);
+        }
+        lk_batch_of_columns(columns, count, lk_shared_array_get(batches[i])->length, &parts[i]);
+    }
+    lk_rc rc = lk_schema_project(schema, chosen, count, few_schema, err);
+    if (rc == LK_OK) {
+        rc = lk_array_concat(few_schema, parts, batch_count, out, err);
+    }
+    for (size_t i = 0; i < batch_count; i++) {
+        lk_array_release(&parts[i]);
+    }
+    free(columns);
+    free(parts);
+    free(chosen);
+    return rc;
+}
+
+static lk_rc take_memory(lk_rollout_rows *rows, const struct ArrowSchema *schema,
+    lk_shared_array *const *batches, size_t batch_count, lk_err *err)
+{
+    struct ArrowSchema few_schema = {0};
+    struct ArrowArray  whole = {0}, aligned = {0};
+    lk_rc              rc = join(schema, batches, batch_count, &few_schema, &whole, err);
+    if (rc == LK_OK) {
+        rows->count = (size_t)whole.length;
+        rc = lk_rollout_rows_align(&few_schema, &whole, &rows->schema, &aligned, err);
+    }
+    if (rc == LK_OK) {
+        rows->batch = lk_array_share(&aligned);
+        for (uint64_t row = 0; row < rows->count; row++) { /* of fragment 0 */
+            lk_buf_append(&rows->storage, &row, sizeof row);
+        }
+        rows->addresses = (const uint64_t *)(const void *)rows->storage.data;
+    }
+    lk_schema_release(&few_schema);
+    return rc;
 }
 
 /* -- life -------------------------------------------------------------------------------------------------------- */
@@ -234,23 +287,47 @@ static lk_rc load(lk_rollout_rows *rows, const lk_lance_env *env, lk_err *err)
 static lk_rollout_rows *new_rows(lk_uuid shard, uint64_t number, lk_bytes path)
 {
     lk_rollout_rows *rows = calloc(1, sizeof *rows);
-    LK_ASSERT(rows != NULL);
+    char            *copy = malloc(path.size + 1);
+    LK_ASSERT(rows != NULL && copy != NULL);
     atomic_init(&rows->refs, 1);
+    atomic_init(&rows->dataset, NULL);
     rows->shard = shard;
     rows->number = number;
-    char *copy = malloc(path.size + 1);
-    LK_ASSERT(copy != NULL);
     memcpy(copy, path.data, path.size);
     rows->path = (lk_bytes){copy, path.size};
     lk_rollout_rows_schema(&rows->schema);
     return rows;
 }
 
+static lk_rollout_rows *new_generation(
+    const lk_lance_env *env, lk_uuid shard, const lk_shard_generation *generation)
+{
+    lk_arena         arena = {0};
+    lk_rollout_rows *rows = new_rows(shard, generation->number, generation->path);
+    rows->env = *env;
+    rows->env.store = lk_prefix_store_new(env->store, lk_shard_key(shard, rows->path, &arena));
+    rows->env.files = NULL;
+    lk_arena_close(&arena);
+    return rows;
+}
+
+/* Ends making: rc is what became of it. */
+static lk_rc give(lk_rollout_rows *rows, lk_rc rc, lk_rollout_rows **out, lk_err *err)
+{
+    if (rc != LK_OK) {
+        lk_context(err, "generation %.*s", LK_FMT(rows->path));
+        lk_rollout_rows_unref(rows);
+    } else {
+        *out = rows;
+    }
+    return rc;
+}
+
 lk_rc lk_rollout_rows_of_base(lk_dataset *base, lk_budget *budget, lk_uuid shard, uint64_t number,
     struct lk_row_set *addresses, lk_rollout_rows **out, lk_err *err)
 {
     lk_rollout_rows *rows = new_rows(shard, number, LK_LITERAL(""));
-    rows->dataset = lk_dataset_ref(base);
+    atomic_store(&rows->dataset, lk_dataset_ref(base));
     lk_rc rc = load_rows(rows, addresses, budget, err);
     if (rc != LK_OK) {
         lk_rollout_rows_unref(rows);
@@ -263,18 +340,39 @@ lk_rc lk_rollout_rows_of_base(lk_dataset *base, lk_budget *budget, lk_uuid shard
 lk_rc lk_rollout_rows_load(const lk_lance_env *env, lk_uuid shard, const lk_shard_generation *generation,
     lk_rollout_rows **out, lk_err *err)
 {
-    lk_arena         arena = {0};
-    lk_rollout_rows *rows = new_rows(shard, generation->number, generation->path);
-    rows->store = lk_prefix_store_new(env->store, lk_shard_key(shard, rows->path, &arena));
-    lk_rc rc = load(rows, env, err);
-    if (rc != LK_OK) {
-        lk_context(err, "generation %.*s", LK_FMT(rows->path));
-        lk_rollout_rows_unref(rows);
-    } else {
-        *out = rows;
+    lk_rollout_rows *rows = new_generation(env, shard, generation);
+    return give(rows, load_rows(rows, NULL, env->budget, err), out, err);
+}
+
+lk_rc lk_rollout_rows_of(const lk_lance_env *env, lk_uuid shard, const lk_shard_generation *generation,
+    const struct ArrowSchema *schema, lk_shared_array *const *batches, size_t batch_count,
+    lk_rollout_rows **out, lk_err *err)
+{
+    lk_rollout_rows *rows = new_generation(env, shard, generation);
+    lk_rc            rc = take_memory(rows, schema, batches, batch_count, err);
+    if (rc == LK_OK) {
+        rc = charge(rows, env->budget, err);
     }
-    lk_arena_close(&arena);
-    return rc;
+    return give(rows, rc, out, err);
+}
+
+/* Of two who open it at once one keeps his. */
+lk_rc lk_rollout_rows_dataset(lk_rollout_rows *rows, lk_dataset **out, lk_err *err)
+{
+    lk_dataset *present = atomic_load(&rows->dataset), *made = NULL;
+    if (present == NULL) {
+        lk_rc rc = lk_dataset_open_manifest(&rows->env, LK_LITERAL(FIRST_VERSION), &made, err);
+        if (rc != LK_OK) {
+            return rc;
+        }
+        if (atomic_compare_exchange_strong(&rows->dataset, &present, made)) {
+            present = made;
+        } else {
+            lk_dataset_unref(made);
+        }
+    }
+    *out = present;
+    return LK_OK;
 }
 
 lk_rollout_rows *lk_rollout_rows_ref(lk_rollout_rows *rows)
@@ -293,8 +391,8 @@ void lk_rollout_rows_unref(lk_rollout_rows *rows)
     }
     lk_shared_array_unref(rows->batch);
     lk_schema_release(&rows->schema);
-    lk_dataset_unref(rows->dataset);
-    lk_store_close(rows->store);
+    lk_dataset_unref(atomic_load(&rows->dataset));
+    lk_store_close(rows->env.store);
     lk_buf_deinit(&rows->storage);
     free((char *)(uintptr_t)rows->path.data);
     free(rows);

@@ -7,27 +7,27 @@
  * Of an id that is there more than once counts the last row, or the first when the generation has neither deletions nor a
  * `_tombstone` column (as lance 7 writes them: newest first).
  *
- * Ownership: _load/_ref/_unref shared. Threads: immutable.
+ * Ownership: _load/_of/_ref/_unref shared. Threads: immutable.
  */
 #include "lance/dataset.h"
 #include "rollout/records.h"
 #include "rollout/shard_manifest.h"
 
 typedef struct lk_rollout_rows {
-    lk_uuid     shard;
-    uint64_t    number;
-    lk_bytes    path;    /* below the shard's directory */
-    lk_dataset *dataset; /* for payloads */
+    lk_uuid  shard;
+    uint64_t number;
+    lk_bytes path; /* below the shard's directory */
     struct ArrowSchema
         schema; /* of batch: the record's columns (no dictionaries), in their order, null where they lack */
     lk_shared_array *batch;
     const uint64_t  *addresses; /* of each row in dataset */
     size_t           count, bytes;
     /* private */
-    atomic_uint refs;
-    lk_store   *store;
-    lk_buf      storage;
-    lk_budget  *budget;
+    atomic_uint           refs;
+    lk_lance_env          env;     /* rooted at the generation */
+    _Atomic(lk_dataset *) dataset; /* NULL: not opened yet */
+    lk_buf                storage;
+    lk_budget            *budget;
 } lk_rollout_rows;
 
 /* LK_E_NOT_FOUND when the generation is gone (drained and collected); LK_E_CORRUPT_FILE names the file; LK_E_LIMIT. env->store
@@ -40,8 +40,18 @@ LK_MUST_CHECK lk_rc lk_rollout_rows_load(const lk_lance_env *env, lk_uuid shard,
 LK_MUST_CHECK lk_rc lk_rollout_rows_of_base(lk_dataset *base, lk_budget *budget, lk_uuid shard,
     uint64_t number, struct lk_row_set *addresses, lk_rollout_rows **out, lk_err *err);
 
-lk_rollout_rows *lk_rollout_rows_ref(lk_rollout_rows *rows);
-void             lk_rollout_rows_unref(lk_rollout_rows *rows); /* accepts NULL */
+/*
+ * The rows of a generation that was just written, from memory: batches of a table's columns (borrowed, copied but the
+ * payload), whose ids are distinct.
+ */
+LK_MUST_CHECK lk_rc lk_rollout_rows_of(const lk_lance_env *env, lk_uuid shard,
+    const lk_shard_generation *generation, const struct ArrowSchema *schema, lk_shared_array *const *batches,
+    size_t batch_count, lk_rollout_rows **out, lk_err *err);
+lk_rollout_rows    *lk_rollout_rows_ref(lk_rollout_rows *rows);
+void                lk_rollout_rows_unref(lk_rollout_rows *rows); /* accepts NULL */
+
+/* The generation as a table, for payloads and merges; borrowed. LK_E_NOT_FOUND when it is gone. */
+LK_MUST_CHECK lk_rc lk_rollout_rows_dataset(lk_rollout_rows *rows, lk_dataset **out, lk_err *err);
 
 lk_bytes lk_rollout_rows_id(const lk_rollout_rows *rows, size_t row);
 

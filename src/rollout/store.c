@@ -137,12 +137,16 @@ static lk_rc replay(void *context, lk_batches *entry, lk_arena *arena, lk_genera
     return rc;
 }
 
-/* The view finds it by itself; those who wait for it need not. */
+/* The view gets them from memory; where that fails, it reads them. */
 static void flushed(void *context, const lk_shard_generation *generation, const lk_generation_rows *rows)
 {
     lk_rollout_store *s = context;
-    (void)generation;
-    (void)rows;
+    lk_rollout_rows  *made = NULL;
+    lk_err            ignored = {0};
+    if (lk_rollout_rows_of(&s->env, s->shard, generation, rows->schema, rows->batches, rows->batch_count,
+            &made, &ignored) == LK_OK) {
+        lk_rollout_view_give(s->view, made);
+    }
     lk_rollout_view_stir(s->view);
 }
 

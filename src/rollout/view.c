@@ -10,7 +10,7 @@
 #include <inttypes.h>
 #include <stdlib.h>
 
-enum { TRIES = 3 };
+enum { TRIES = 3, GIVEN_MAX = 64 };
 
 typedef struct seen_shard { /* what is known of a shard */
     lk_uuid           id;
@@ -28,6 +28,8 @@ struct lk_rollout_view {
     bool                 refreshing;      /* guarded by mutex, as are the following two */
     uint64_t             begun, finished; /* refreshes; finished: the last one that ended well */
     lk_rollout_snapshot *snapshot;        /* of that one; written by whoever refreshes, under the mutex */
+    lk_rollout_rows *given[GIVEN_MAX];    /* that need not be loaded; guarded by mutex, as is the following */
+    size_t           given_count;
 
     seen_shard *shards; /* of whoever refreshes, as are the following */
     size_t      shard_count;
@@ -245,6 +247,41 @@ static lk_rollout_rows *find_loaded(
     return same ? rows : NULL;
 }
 
+/* What this instance wrote itself and has in memory, or NULL. */
+static lk_rollout_rows *find_given(lk_rollout_view *view, lk_uuid shard, const lk_shard_generation *g)
+{
+    lk_rollout_rows *found = NULL;
+    lk_mutex_lock(&view->mutex);
+    for (size_t i = 0; found == NULL && i < view->given_count; i++) {
+        lk_rollout_rows *rows = view->given[i];
+        if (compare_sources(shard, g->number, rows) == 0 && lk_bytes_equal(rows->path, g->path)) {
+            found = lk_rollout_rows_ref(rows);
+        }
+    }
+    lk_mutex_unlock(&view->mutex);
+    return found;
+}
+
+static void forget_given(lk_rollout_view *view, size_t count)
+{
+    for (size_t i = 0; i < count; i++) {
+        lk_rollout_rows_unref(view->given[i]);
+    }
+    view->given_count -= count;
+    memmove(view->given, view->given + count, view->given_count * sizeof(lk_rollout_rows *));
+}
+
+/* Nobody looked for long: the oldest is loaded by whoever does. */
+void lk_rollout_view_give(lk_rollout_view *view, lk_rollout_rows *rows)
+{
+    lk_mutex_lock(&view->mutex);
+    if (view->given_count == GIVEN_MAX) {
+        forget_given(view, 1);
+    }
+    view->given[view->given_count++] = rows;
+    lk_mutex_unlock(&view->mutex);
+}
+
 /* The sources of one shard, the newest first. at: as of find_loaded. */
 static lk_rc add_sources(
     lk_rollout_view *view, const seen_shard *shard, size_t *at, lk_rollout_snapshot *next, lk_err *err)
@@ -255,7 +292,7 @@ static lk_rc add_sources(
         lk_rollout_rows           *rows = find_loaded(view->snapshot, at, shard->id, g);
         if (rows != NULL) {
             rows = lk_rollout_rows_ref(rows);
-        } else {
+        } else if ((rows = find_given(view, shard->id, g)) == NULL) {
             rc = lk_rollout_rows_load(view->env, shard->id, g, &rows, err);
         }
         if (rc == LK_OK) {
@@ -346,6 +383,7 @@ void lk_rollout_view_free(lk_rollout_view *view)
     for (size_t i = 0; i < view->shard_count; i++) {
         forget(&view->shards[i]);
     }
+    forget_given(view, view->given_count);
     lk_rollout_snapshot_unref(view->snapshot);
     lk_dataset_unref(view->base);
     lk_cond_deinit(&view->refreshed);
@@ -367,6 +405,7 @@ lk_rc lk_rollout_view_take(lk_rollout_view *view, lk_rollout_snapshot **out, lk_
     if (view->finished < needed) {
         lk_rollout_snapshot *next = NULL;
         uint64_t             mine = ++view->begun;
+        size_t               given = view->given_count; /* listed by now */
         view->refreshing = true;
         lk_mutex_unlock(&view->mutex);
         rc = refresh(view, &next, err);
@@ -375,6 +414,7 @@ lk_rc lk_rollout_view_take(lk_rollout_view *view, lk_rollout_snapshot **out, lk_
             lk_rollout_snapshot_unref(view->snapshot);
             view->snapshot = next;
             view->finished = mine;
+            forget_given(view, given < view->given_count ? given : view->given_count);
         }
         view->refreshing = false;
         lk_cond_broadcast(&view->refreshed);
@@ -586,10 +626,14 @@ lk_rc lk_rollout_snapshot_payload(lk_rollout_snapshot *snapshot, lk_bytes id, lk
 {
     lk_rollout_place place = {0};
     bool             in_source = lk_rollout_snapshot_place(snapshot, id, &place);
-    lk_dataset      *dataset = in_source ? place.rows->dataset : snapshot->base;
-    int64_t          column = lk_schema_find(lk_dataset_schema(dataset), LK_LITERAL("binary_payload"));
-    int64_t          id_column = lk_schema_find(lk_dataset_schema(dataset), LK_LITERAL("id"));
-    lk_batches      *batches = NULL;
+    lk_dataset      *dataset = snapshot->base;
+    lk_rc            rc = in_source ? lk_rollout_rows_dataset(place.rows, &dataset, err) : LK_OK;
+    if (rc != LK_OK) {
+        return rc;
+    }
+    int64_t     column = lk_schema_find(lk_dataset_schema(dataset), LK_LITERAL("binary_payload"));
+    int64_t     id_column = lk_schema_find(lk_dataset_schema(dataset), LK_LITERAL("id"));
+    lk_batches *batches = NULL;
     if (column < 0) {
         return lk_refuse(err, LK_E_UNSUPPORTED_FORMAT, "this store has no column binary_payload");
     }
@@ -605,7 +649,6 @@ lk_rc lk_rollout_snapshot_payload(lk_rollout_snapshot *snapshot, lk_bytes id, lk
         .predicate = in_source ? NULL : &same,
         .limit = UINT64_MAX,
         .cancel = cancel};
-    lk_rc                 rc = LK_OK;
     if (in_source) {
         const lk_take_rows rows = {LK_TAKE_ADDRESS, &place.rows->addresses[place.row], 1};
         rc = lk_dataset_take(dataset, &rows, &options, &batches, err);

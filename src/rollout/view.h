@@ -43,6 +43,9 @@ void             lk_rollout_view_free(lk_rollout_view *view); /* accepts NULL */
  * LK_E_CORRUPT_FILE names what is damaged; LK_E_LIMIT. */
 LK_MUST_CHECK lk_rc lk_rollout_view_take(lk_rollout_view *view, lk_rollout_snapshot **out, lk_err *err);
 
+/* Takes the rows of a generation that a manifest lists now: the next snapshot need not load them. */
+void lk_rollout_view_give(lk_rollout_view *view, lk_rollout_rows *rows);
+
 /* The base table at a version, without any generation. LK_E_NOT_FOUND. */
 LK_MUST_CHECK lk_rc lk_rollout_view_at(
     lk_rollout_view *view, uint64_t version, lk_rollout_snapshot **out, lk_err *err);
