@@ -59,6 +59,25 @@ static int32_t field_kind(const lk_field_record *record, bool has_children)
                : PARENT;
 }
 
+/* A field is a key by its metadata; readers of the format look at members of its own. */
+static void mark_key(const lk_field_record *record, Lk__Pb__Field *field)
+{
+    for (size_t i = 0; i < record->metadata_count; i++) {
+        lk_bytes value = record->metadata[i].value;
+        uint32_t position = 0;
+        if (lk_bytes_equal(record->metadata[i].key, LK_LITERAL(LK_LANCE_KEY))) {
+            field->has_primary_key = field->primary_key = lk_bytes_equal(value, LK_LITERAL("true"));
+        } else if (lk_bytes_equal(record->metadata[i].key, LK_LITERAL(LK_LANCE_KEY_POSITION))) {
+            for (size_t at = 0; at < value.size && at < 9 && value.data[at] >= '0' && value.data[at] <= '9';
+                 at++) {
+                position = position * 10 + (uint32_t)(value.data[at] - '0');
+            }
+            field->has_primary_key_position = position > 0;
+            field->primary_key_position = position;
+        }
+    }
+}
+
 static Lk__Pb__Field **encode_fields(lk_arena *arena, const lk_field_record *records, size_t count)
 {
     Lk__Pb__Field **fields = lk_arena_take(arena, count * sizeof *fields);
@@ -82,6 +101,7 @@ static Lk__Pb__Field **encode_fields(lk_arena *arena, const lk_field_record *rec
         field->nullable = record->nullable;
         field->n_metadata = record->metadata_count;
         field->metadata = encode_pairs(arena, record->metadata, record->metadata_count);
+        mark_key(record, field);
     }
     return fields;
 }

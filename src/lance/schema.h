@@ -36,6 +36,10 @@ typedef struct lk_lance_schema {
     size_t            *top; /* index in fields[] of each top-level field: arrow.n_children of them */
 } lk_lance_schema;
 
+/* Keys of a field's metadata: whether it is (part of) the table's key, and its place in that, from 1. */
+#define LK_LANCE_KEY          "lance-schema:unenforced-primary-key"
+#define LK_LANCE_KEY_POSITION "lance-schema:unenforced-primary-key:position"
+
 /* One field as the protobuf has it: the seam between this file and pb_table. */
 typedef struct lk_metadata_pair {
     lk_bytes key, value;

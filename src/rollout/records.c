@@ -6,6 +6,7 @@
 
 #include "arrow/schema.h"
 #include "base/hash.h"
+#include "lance/schema.h"
 
 #include <inttypes.h>
 #include <stdlib.h>
@@ -89,8 +90,8 @@ static void mark_primary_key(struct ArrowSchema *id)
 {
     struct ArrowBuffer metadata;
     LK_ASSERT(ArrowMetadataBuilderInit(&metadata, NULL) == NANOARROW_OK);
-    LK_ASSERT(ArrowMetadataBuilderAppend(&metadata, ArrowCharView("lance-schema:unenforced-primary-key"),
-                  ArrowCharView("true")) == NANOARROW_OK);
+    LK_ASSERT(ArrowMetadataBuilderAppend(&metadata, ArrowCharView(LK_LANCE_KEY), ArrowCharView("true")) ==
+              NANOARROW_OK);
     LK_ASSERT(ArrowSchemaSetMetadata(id, (const char *)metadata.data) == NANOARROW_OK);
     ArrowBufferReset(&metadata);
 }
