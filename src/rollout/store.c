@@ -324,8 +324,8 @@ static lk_rc ensure_index(lk_rollout_store *s, lk_err *err)
     return rc;
 }
 
-lk_rc lk_rollout_store_add(
-    lk_rollout_store *s, lk_records *records, bool payloads_due, uint64_t *base_version, lk_err *err)
+lk_rc lk_rollout_submission_init(
+    lk_rollout_submission *out, lk_records *records, bool payloads_due, lk_err *err)
 {
     size_t            count = lk_records_count(records);
     bool             *has_time = calloc(count + 1, sizeof *has_time);
@@ -334,24 +334,63 @@ lk_rc lk_rollout_store_add(
     for (size_t i = 0; i < count; i++) {
         has_time[i] = lk_records_has_time(records, i);
     }
+    *out = (lk_rollout_submission){0};
     lk_rc rc = lk_records_finish(records, payloads_due, &batch, err);
-    if (rc == LK_OK) {
-        rc = ensure_index(s, err);
+    if (rc != LK_OK) {
+        free(has_time);
+        return rc;
+    }
+    out->has_time = has_time;
+    out->request = (lk_rollout_request){lk_array_share(&batch), has_time};
+    return LK_OK;
+}
+
+void lk_rollout_submission_deinit(lk_rollout_submission *submission)
+{
+    lk_shared_array_unref(submission->request.records);
+    free(submission->has_time);
+    *submission = (lk_rollout_submission){0};
+}
+
+void lk_rollout_store_submit(lk_rollout_store *s, lk_rollout_submission *submissions, uint64_t *base_version)
+{
+    lk_err err = {0};
+    lk_rc  rc = ensure_index(s, &err);
+    bool   added = false;
+    for (lk_rollout_submission *one = submissions; one != NULL; one = one->next) {
+        one->rc = rc;
+        one->err = err;
+        one->add = (lk_rollout_add){.what = &one->request, .next = one->next == NULL ? NULL : &one->next->add};
     }
     if (rc == LK_OK) {
-        lk_rollout_request request = {lk_array_share(&batch), has_time};
-        lk_rollout_add     add = {.what = &request};
-        rc = lk_rollout_writer_add(s->writer, &add, err);
-        lk_shared_array_unref(request.records);
+        lk_rollout_writer_add_all(s->writer, &submissions->add);
+        for (lk_rollout_submission *one = submissions; one != NULL; one = one->next) {
+            one->rc = one->add.rc;
+            one->err = one->add.err;
+            added = added || one->rc == LK_OK;
+        }
     }
-    lk_array_release(&batch);
-    free(has_time);
-    if (rc == LK_OK) {
+    if (added) {
         merge_if_due(s);
     }
     if (base_version != NULL) {
         *base_version = atomic_load(&s->base_version);
     }
+}
+
+lk_rc lk_rollout_store_add(
+    lk_rollout_store *s, lk_records *records, bool payloads_due, uint64_t *base_version, lk_err *err)
+{
+    lk_rollout_submission one = {0};
+    lk_rc                 rc = lk_rollout_submission_init(&one, records, payloads_due, err);
+    if (rc == LK_OK) {
+        lk_rollout_store_submit(s, &one, base_version);
+        rc = one.rc;
+        if (rc != LK_OK) {
+            *err = one.err;
+        }
+    }
+    lk_rollout_submission_deinit(&one);
     return rc;
 }
 

@@ -66,6 +66,25 @@ LK_MUST_CHECK lk_rc lk_rollout_store_is_present(lk_rollout_store *store, bool *p
 
 lk_uuid lk_rollout_store_shard(const lk_rollout_store *store);
 
+/* Several adds that are stored together, each as if it stood alone: what a server's many clients bring meanwhile. */
+typedef struct lk_rollout_submission {
+    struct lk_rollout_submission *next;
+    lk_rc                         rc; /* what became of it, and why */
+    lk_err                        err;
+    lk_rollout_add                add; /* private, as is the following */
+    lk_rollout_request            request;
+    bool                         *has_time;
+} lk_rollout_submission;
+
+/* Finishes the builder (payloads_due as there): work that needs no turn. LK_E_INVALID_REQUEST. */
+LK_MUST_CHECK lk_rc lk_rollout_submission_init(
+    lk_rollout_submission *submission, lk_records *records, bool payloads_due, lk_err *err);
+void lk_rollout_submission_deinit(lk_rollout_submission *submission); /* accepts zero */
+
+/* Waits until each of the list is stored or refused (rc, err: as of lk_rollout_store_add). At least one. */
+void lk_rollout_store_submit(
+    lk_rollout_store *store, lk_rollout_submission *submissions, uint64_t *base_version);
+
 /* Adds the records of a builder that was filled and not finished; payloads_due as there. *base_version may be NULL.
  * LK_E_INVALID_REQUEST, LK_E_CONFLICT (an id is taken), LK_E_SHARD_FENCED, storage's errors; err->maybe_applied. */
 LK_MUST_CHECK lk_rc lk_rollout_store_add(

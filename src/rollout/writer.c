@@ -283,19 +283,22 @@ static void lead(lk_rollout_writer *w)
     lk_cond_broadcast(&w->changed);
 }
 
-lk_rc lk_rollout_writer_add(lk_rollout_writer *w, lk_rollout_add *add, lk_err *err)
+void lk_rollout_writer_add_all(lk_rollout_writer *w, lk_rollout_add *adds)
 {
-    add->next = NULL;
-    add->rc = LK_OK;
-    add->done = false;
+    lk_rollout_add *last = adds;
+    for (lk_rollout_add *add = adds; add != NULL; add = add->next) {
+        add->rc = LK_OK;
+        add->done = false;
+        last = add;
+    }
     lk_mutex_lock(&w->mutex);
     if (w->last == NULL) {
-        w->first = add;
+        w->first = adds;
     } else {
-        w->last->next = add;
+        w->last->next = adds;
     }
-    w->last = add;
-    while (!add->done) {
+    w->last = last;
+    while (!last->done) { /* whoever leads takes all that wait, and these came together */
         if (w->leading) {
             lk_cond_wait(&w->changed, &w->mutex);
         } else {
@@ -303,6 +306,12 @@ lk_rc lk_rollout_writer_add(lk_rollout_writer *w, lk_rollout_add *add, lk_err *e
         }
     }
     lk_mutex_unlock(&w->mutex);
+}
+
+lk_rc lk_rollout_writer_add(lk_rollout_writer *w, lk_rollout_add *add, lk_err *err)
+{
+    add->next = NULL;
+    lk_rollout_writer_add_all(w, add);
     if (add->rc != LK_OK) {
         *err = add->err;
     }

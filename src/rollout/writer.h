@@ -57,6 +57,9 @@ typedef struct lk_rollout_writer lk_rollout_writer;
 lk_rollout_writer               *lk_rollout_writer_new(const lk_rollout_writer_options *options);
 void                             lk_rollout_writer_free(lk_rollout_writer *writer); /* nobody waits in it */
 
+/* Waits for the flush that has the rows of these adds, all in one; each says in rc and err what became of it. At least one. */
+void lk_rollout_writer_add_all(lk_rollout_writer *writer, lk_rollout_add *adds);
+
 /* Waits for the flush that has the rows of add. LK_E_SHARD_FENCED, what prepare refused it with, and what storing fails
  * with; maybe_applied when the outcome is unknown. */
 LK_MUST_CHECK lk_rc lk_rollout_writer_add(lk_rollout_writer *writer, lk_rollout_add *add, lk_err *err);

@@ -1,23 +1,16 @@
 /*
- * rollout_add.c - records come in: a body of one of four types becomes records, the store takes them, 201 tells.
- *
- * body -> decoded -> records -> lk_rollout_store_add -> {"version", "ids", "count"}
+ * rollout_add.c - records come in: a body of one of four types becomes records, side by side on the workers; then what waits
+ * for one store is stored together (rollout_group.c), and each is answered: {"version", "ids", "count"}.
  */
-#include "base/clock.h"
+#include "serve/rollout_add.h"
+
 #include "base/json.h"
 #include "rollout/multipart.h"
+#include "rollout/records_arrow.h"
 #include "rollout/records_json.h"
 #include "serve/rollout_media.h"
-#include "serve/rollout_service_priv.h"
 
-typedef struct add {
-    rollout_call        *call;
-    lk_rollout_body_type type;
-    lk_bytes             body; /* decoded */
-    lk_buf               decoded;
-    size_t               charged; /* for decoded, to the service's memory */
-    lk_records          *records;
-} add;
+#include <time.h>
 
 /* -- multipart ------------------------------------------------------------------------------------------------------ */
 
@@ -33,7 +26,7 @@ static bool record_index(lk_bytes name, uint64_t *index)
     return name.size > 0 && name.size < 10;
 }
 
-static lk_rc take_payload(add *a, const lk_part *part, lk_err *err)
+static lk_rc take_payload(rollout_add_call *a, const lk_part *part, lk_err *err)
 {
     uint64_t index;
     if (!record_index(part->name, &index)) {
@@ -48,7 +41,7 @@ static lk_rc take_payload(add *a, const lk_part *part, lk_err *err)
     return lk_records_set_payload(a->records, (size_t)index, part->content, true, err);
 }
 
-static lk_rc read_multipart(add *a, lk_err *err)
+static lk_rc read_multipart(rollout_add_call *a, lk_bytes body, lk_err *err)
 {
     lk_bytes     type = {0}, boundary;
     lk_multipart multipart;
@@ -59,7 +52,7 @@ static lk_rc read_multipart(add *a, lk_err *err)
     if (!lk_multipart_boundary(type, &boundary)) {
         return lk_refuse(err, LK_E_INVALID_REQUEST, "multipart/form-data without a boundary");
     }
-    lk_rc rc = lk_multipart_open(a->body, boundary, arena, &multipart, err);
+    lk_rc rc = lk_multipart_open(body, boundary, arena, &multipart, err);
     if (rc == LK_OK) {
         rc = lk_multipart_next(&multipart, arena, &part, &found, err);
     }
@@ -80,109 +73,151 @@ static lk_rc read_multipart(add *a, lk_err *err)
 
 /* -- the body -------------------------------------------------------------------------------------------------------- */
 
-static lk_rc decode(add *a, lk_err *err)
+/* *body is decoded then; a->decoded holds it if it had to be. */
+static lk_rc decode(rollout_add_call *a, lk_bytes *body, lk_err *err)
 {
-    const lk_http_head *head = lk_http_request(a->call->exchange);
     lk_rollout_service *s = a->call->service;
-    lk_rollout_coding   coding;
-    a->body = lk_http_body(a->call->exchange);
-    lk_rc rc = lk_rollout_body_type_of(head, &a->type, err);
-    if (rc == LK_OK) {
-        rc = lk_rollout_body_coding_of(head, &coding, err);
-    }
+    lk_rollout_coding   coding = LK_ROLLOUT_IDENTITY;
+    *body = lk_http_body(a->call->exchange);
+    lk_rc rc = lk_rollout_body_coding_of(lk_http_request(a->call->exchange), &coding, err);
     if (rc != LK_OK || coding == LK_ROLLOUT_IDENTITY) {
         return rc;
     }
-    rc = lk_rollout_body_decode(a->body, coding, s->options.body_max, &a->decoded, err);
+    rc = lk_rollout_body_decode(*body, coding, s->options.body_max, &a->decoded, err);
     if (rc == LK_OK) {
         rc = lk_budget_take(&s->memory, a->decoded.size, err);
         a->charged = rc == LK_OK ? a->decoded.size : 0;
     }
-    a->body = lk_buf_view(&a->decoded);
+    *body = lk_buf_view(&a->decoded);
     return rc;
 }
 
-static lk_rc read_records(add *a, lk_err *err)
+static uint64_t now_us(void)
 {
-    lk_rc rc = lk_records_open(
-        lk_clock_wall_ms(lk_clock_real()) * 1000, &a->call->service->memory, &a->records, err);
+    struct timespec now;
+    LK_ASSERT(timespec_get(&now, TIME_UTC) == TIME_UTC);
+    return (uint64_t)now.tv_sec * 1000000 + (uint64_t)now.tv_nsec / 1000;
+}
+
+static lk_rc read_records(rollout_add_call *a, lk_err *err)
+{
+    lk_rollout_body_type type;
+    lk_bytes             body = {0};
+    lk_rc                rc = lk_rollout_body_type_of(lk_http_request(a->call->exchange), &type, err);
+    rc = rc == LK_OK ? decode(a, &body, err) : rc;
+    rc = rc == LK_OK ? lk_records_open(now_us(), &a->call->service->memory, &a->records, err) : rc;
     if (rc != LK_OK) {
         return rc;
     }
-    switch (a->type) {
+    switch (type) {
     case LK_ROLLOUT_BODY_JSON:
-        return lk_records_read_json(a->records, a->body, err);
+        return lk_records_read_json(a->records, body, err);
     case LK_ROLLOUT_BODY_NDJSON:
-        return lk_records_read_ndjson(a->records, a->body, err);
-    case LK_ROLLOUT_BODY_MULTIPART:
-        return read_multipart(a, err);
+        return lk_records_read_ndjson(a->records, body, err);
     case LK_ROLLOUT_BODY_ARROW:
-        break;
+        return lk_records_read_arrow(a->records, body, &a->call->service->memory, err);
+    case LK_ROLLOUT_BODY_MULTIPART:
+        a->payloads_due = true;
+        return read_multipart(a, body, err);
     }
-    return lk_refuse(err, LK_E_UNSUPPORTED_MEDIA, "no Arrow yet");
+    return LK_OK;
 }
 
 /* Everything of the answer but the version, which is known last. */
-static void write_ids(const lk_records *records, lk_buf *out)
+static void write_ids(rollout_add_call *a)
 {
-    lk_json_writer w = {.out = out};
-    size_t         count = lk_records_count(records);
+    lk_json_writer w = {.out = &a->ids};
+    a->count = lk_records_count(a->records);
     lk_json_array(&w);
-    for (size_t i = 0; i < count; i++) {
-        lk_json_text(&w, lk_records_id(records, i));
+    for (size_t i = 0; i < a->count; i++) {
+        lk_json_text(&w, lk_records_id(a->records, i));
     }
     lk_json_array_end(&w);
 }
 
-static void add_close(add *a)
+/* ?flush, ?flush=true, ?flush=1. */
+static lk_rc read_flush(rollout_add_call *a, lk_err *err)
 {
-    lk_records_close(a->records);
-    if (a->charged > 0) {
-        lk_budget_give(&a->call->service->memory, a->charged);
-    }
-    lk_buf_deinit(&a->decoded);
+    lk_bytes value = {0};
+    bool     found = false;
+    lk_rc    rc = rollout_parameter(a->call, "flush", &value, &found, err);
+    bool     no = lk_bytes_equal(value, LK_LITERAL("false")) || lk_bytes_equal(value, LK_LITERAL("0"));
+    bool     yes = value.size == 0 || lk_bytes_equal(value, LK_LITERAL("true")) ||
+               lk_bytes_equal(value, LK_LITERAL("1"));
+    a->flush = found && yes;
+    return rc == LK_OK && found && !yes && !no
+               ? lk_refuse(err, LK_E_INVALID_REQUEST, "flush: expected true or false")
+               : rc;
 }
 
-static lk_rc store_records(add *a, lk_buf *answer, lk_err *err)
+static lk_rc make_ready(rollout_add_call *a, lk_err *err)
 {
-    lk_rollout_store *store = NULL;
-    lk_buf            ids = {0};
-    uint64_t          version = 0;
-    size_t            count = lk_records_count(a->records);
-    lk_rc             rc = rollout_open_store(a->call, &store, err);
+    lk_rc rc = rollout_open_store(a->call, &a->store, err);
     if (rc == LK_OK) {
-        write_ids(a->records, &ids);
-        rc = lk_rollout_store_add(store, a->records, a->type == LK_ROLLOUT_BODY_MULTIPART, &version, err);
+        rc = read_flush(a, err);
     }
-    lk_rollout_store_unref(store);
     if (rc == LK_OK) {
-        lk_buf_format(answer, "{\"version\":%llu,\"ids\":%.*s,\"count\":%zu}", (unsigned long long)version,
-            LK_FMT(lk_buf_view(&ids)), count);
-        atomic_fetch_add(&a->call->service->appends, 1);
-        atomic_fetch_add(&a->call->service->records, count);
+        rc = read_records(a, err);
     }
-    lk_buf_deinit(&ids);
+    if (rc == LK_OK) {
+        write_ids(a);
+        rc = lk_rollout_submission_init(&a->submission, a->records, a->payloads_due, err);
+    }
     return rc;
+}
+
+/* -- answers ---------------------------------------------------------------------------------------------------------- */
+
+static void release(rollout_add_call *a)
+{
+    lk_rollout_service *s = a->call->service;
+    lk_rollout_submission_deinit(&a->submission);
+    lk_records_close(a->records);
+    lk_rollout_store_unref(a->store);
+    lk_buf_deinit(&a->decoded);
+    lk_buf_deinit(&a->ids);
+    if (a->charged > 0) {
+        lk_budget_give(&s->memory, a->charged);
+    }
+    atomic_fetch_sub(&s->queued_bytes, a->queued);
+}
+
+void rollout_add_answer(rollout_add_call *a, lk_rc rc, uint64_t version, const lk_err *err)
+{
+    rollout_call       *call = a->call;
+    lk_rollout_service *s = call->service;
+    lk_rollout_status   status = {201, NULL};
+    lk_buf              body = {0};
+    if (rc == LK_OK) {
+        lk_buf_format(&body, "{\"version\":%llu,\"ids\":%.*s,\"count\":%zu}", (unsigned long long)version,
+            LK_FMT(lk_buf_view(&a->ids)), a->count);
+        atomic_fetch_add(&s->appends, 1);
+        atomic_fetch_add(&s->records, a->count);
+    } else {
+        status = lk_rollout_status_of(err->rc);
+        lk_rollout_error_body(call->exchange, err, status, &body);
+    }
+    release(a);
+    rollout_repeat_finish(s, a->repeat, status.status, lk_buf_view(&body));
+    lk_http_answer(call->exchange, status.status, "application/json", &body);
 }
 
 lk_rc rollout_add(rollout_call *call, lk_err *err)
 {
-    add                 a = {.call = call};
-    lk_buf              answer = {0};
-    lk_rollout_service *s = call->service;
-    uint64_t            queued = lk_http_body(call->exchange).size;
-    atomic_fetch_add(&s->queued_bytes, queued);
-    lk_rc rc = decode(&a, err);
-    if (rc == LK_OK) {
-        rc = read_records(&a, err);
+    rollout_add_call *a = lk_arena_take(call->arena, sizeof *a);
+    bool              answered = false;
+    a->call = call;
+    lk_rc rc = rollout_repeat_begin(call, &a->repeat, &answered, err);
+    if (rc != LK_OK || answered) {
+        return rc;
     }
+    a->queued = lk_http_body(call->exchange).size;
+    atomic_fetch_add(&call->service->queued_bytes, a->queued);
+    rc = make_ready(a, err);
     if (rc == LK_OK) {
-        rc = store_records(&a, &answer, err);
+        rollout_group_add(call->service, a);
+    } else {
+        rollout_add_answer(a, rc, 0, err);
     }
-    add_close(&a);
-    atomic_fetch_sub(&s->queued_bytes, queued);
-    if (rc == LK_OK) {
-        rollout_answer_json(call, 201, &answer);
-    }
-    return rc;
+    return LK_OK;
 }

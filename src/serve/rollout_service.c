@@ -6,6 +6,7 @@
 
 #include "base/clock.h"
 #include "base/crypt.h"
+#include "serve/rollout_add.h"
 #include "serve/rollout_media.h"
 #include "serve/rollout_service_priv.h"
 
@@ -274,6 +275,8 @@ lk_rc lk_rollout_service_open(
     s->options = *options;
     copy_options(s);
     set_defaults(&s->options);
+    s->repeats = rollout_repeats_new();
+    s->groups = rollout_groups_new();
     lk_budget_init(&s->memory, "requests", s->options.blob_bytes_max + 3 * s->options.body_max, NULL);
     const lk_http_options http = {.address = options->address,
         .tls = options->tls,
@@ -311,6 +314,8 @@ void lk_rollout_service_close(lk_rollout_service *s)
         return;
     }
     lk_http_server_close(s->server);
+    rollout_repeats_free(s->repeats);
+    rollout_groups_free(s->groups);
     lk_wipe(s->secrets.data, s->secrets.size);
     lk_buf_deinit(&s->secrets);
     lk_buf_deinit(&s->instance);

@@ -42,8 +42,8 @@ struct lk_rollout_service {
     lk_budget                  memory; /* decoded bodies and the records made of them */
     lk_rollout_token          *tokens;
     lk_buf                     secrets, instance; /* what tokens and options point to */
-    struct rollout_answers    *answers;           /* rollout_idempotency.c */
-    struct rollout_pins       *pins;              /* rollout_checkout.c */
+    struct rollout_repeats    *repeats;           /* rollout_repeat.c */
+    struct rollout_groups     *groups;            /* rollout_group.c */
     atomic_bool                draining;
     atomic_ullong              queued_bytes; /* of adds whose bodies are in, and that are not answered */
     atomic_ullong              in_flight;
