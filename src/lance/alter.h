@@ -181,6 +181,7 @@ LK_MUST_CHECK lk_rc lk_dataset_cleanup(
 typedef struct lk_compact_options {
     uint64_t target_rows;  /* of a fragment, at most; 0: 1,048,576 */
     uint64_t target_bytes; /* of its files, at most; 0: 16 GiB */
+    uint64_t first_id;     /* fragments with lower ids stay as they are */
 } lk_compact_options;
 
 typedef struct lk_compact_report {

@@ -43,10 +43,14 @@ static lk_rc number_fragments(
 static lk_rc plan_append(
     lk_change *change, const lk_manifest *tip, lk_arena *arena, lk_change_plan *plan, lk_err *err)
 {
-    append *a = (append *)change;
-    lk_rc   rc = lk_change_check_files(tip, err);
+    append                 *a = (append *)change;
+    const lk_write_options *options = change->options;
+    lk_rc                   rc = lk_change_check_files(tip, err);
     if (rc == LK_OK) {
         rc = lk_rebase_check_columns(change->base, tip, err);
+    }
+    if (rc == LK_OK && options != NULL && options->accepts != NULL && tip->version != change->base->version) {
+        rc = options->accepts(options->accepts_context, tip->version, err);
     }
     if (rc == LK_OK) {
         rc = number_fragments(a, tip, arena, &plan->version, err);

@@ -34,6 +34,7 @@ static const uint64_t TARGET_BYTES = 16ULL << 30;
 
 typedef struct target { /* of a new fragment, at most */
     uint64_t rows, bytes;
+    uint64_t first_id; /* of the old ones that may be rewritten */
 } target;
 
 typedef struct
@@ -88,7 +89,8 @@ static uint64_t stored_bytes(const lk_fragment *fragment)
 
 static bool is_candidate(const lk_fragment *fragment, const target *most)
 {
-    return live_rows(fragment) <= most->rows && stored_bytes(fragment) <= most->bytes &&
+    return fragment->id >= most->first_id && live_rows(fragment) <= most->rows &&
+           stored_bytes(fragment) <= most->bytes &&
            (fragment->physical_rows < most->rows || has_lost_many(fragment));
 }
 
@@ -578,6 +580,7 @@ lk_rc lk_dataset_compact(lk_dataset *base, lk_committer *committer, const lk_com
     target most = {
         .rows = compact == NULL || compact->target_rows == 0 ? TARGET_ROWS : compact->target_rows,
         .bytes = compact == NULL || compact->target_bytes == 0 ? TARGET_BYTES : compact->target_bytes,
+        .first_id = compact == NULL ? 0 : compact->first_id,
     };
     lk_dataset *version = lk_dataset_ref(base);
     *report = (lk_compact_report){.fragments_before = base->manifest->fragment_count};

@@ -149,6 +149,10 @@ typedef struct lk_write_options {
     lk_file_version           file_version;      /* of a new table; one that exists keeps its own */
     bool stable_row_ids; /* of a new table: rows keep their ids when they move (lance/row_ids.h) */
     bool outside_blobs;  /* blobs may be uris of objects outside of the table; else such rows are refused */
+    /* Of an append: asked before it is tried on top of a version that another writer made after base. LK_E_CONFLICT ends
+     * the append: what it adds depends on what was there. NULL: it does not. */
+    lk_rc (*accepts)(void *context, uint64_t version, lk_err *err);
+    void *accepts_context;
 } lk_write_options;
 
 /* Creates an empty dataset with this schema as version 1. LK_E_INVALID_SCHEMA names the type that Lance

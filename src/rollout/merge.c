@@ -2,7 +2,7 @@
 #include "rollout/merge.h"
 
 #include "arrow/schema.h"
-#include "base/hash.h"
+#include "lance/manifest.h"
 #include "lance/row_set.h"
 #include "rollout/base_table.h"
 #include "rollout/cell.h"
@@ -12,7 +12,7 @@
 #include <inttypes.h>
 #include <stdlib.h>
 
-enum { BASE_TRIES = 10 };
+enum { BASE_TRIES = 10, BATCH_BYTES = 4 << 20, BATCH_ROWS_MAX = 1 << 16 };
 
 typedef struct merging {
     const lk_lance_env             *env;
@@ -24,28 +24,62 @@ typedef struct merging {
     uint64_t                        kept_rows;
 } merging;
 
+uint64_t lk_rollout_stored_bytes(const lk_manifest *manifest)
+{
+    uint64_t bytes = 0;
+    for (size_t i = 0; i < manifest->fragment_count; i++) {
+        for (size_t file = 0; file < manifest->fragments[i].file_count; file++) {
+            bytes += manifest->fragments[i].files[file].size_bytes;
+        }
+    }
+    return bytes;
+}
+
 /* -- which rows -------------------------------------------------------------------------------------------------------- */
 
-static void choose_generations(merging *m, lk_uuid shard)
+/* What merging a generation reads: payloads lie only in its file. */
+static lk_rc bytes_of(lk_rollout_rows *rows, uint64_t *bytes, lk_err *err)
 {
-    size_t bytes = 0, most = m->options->generations_max;
-    m->chosen = calloc(m->snapshot->source_count + 1, sizeof(lk_rollout_rows *));
-    LK_ASSERT(m->chosen != NULL);
-    for (size_t i = m->snapshot->source_count; i > 0; i--) { /* the oldest of a shard stands last */
+    lk_dataset *dataset = NULL;
+    lk_rc       rc = lk_rollout_rows_dataset(rows, &dataset, err);
+    if (rc == LK_OK) {
+        uint64_t stored = lk_rollout_stored_bytes(lk_dataset_manifest(dataset));
+        *bytes = stored > rows->bytes ? stored : rows->bytes;
+    }
+    return rc;
+}
+
+static lk_rc choose_generations(merging *m, lk_uuid shard, lk_err *err)
+{
+    size_t   most = m->options->generations_max == 0 ? SIZE_MAX : m->options->generations_max;
+    uint64_t bytes = 0, bytes_most = m->options->bytes_max;
+    lk_rc    rc = LK_OK;
+    for (size_t i = m->snapshot->source_count; rc == LK_OK && i > 0;
+         i--) { /* the oldest of a shard stands last */
         lk_rollout_rows *rows = m->snapshot->sources[i - 1];
+        uint64_t         more = 0;
         if (memcmp(&rows->shard, &shard, sizeof shard) != 0) {
             continue;
         }
-        bytes += rows->bytes;
-        bool full = (most > 0 && m->chosen_count == most) ||
-                    (m->options->bytes_max > 0 && m->chosen_count > 0 && bytes > m->options->bytes_max);
-        if (full) {
+        rc = bytes_most == 0 ? LK_OK : bytes_of(rows, &more, err);
+        bytes += more;
+        if (m->chosen_count == most || (m->chosen_count > 0 && bytes > bytes_most && bytes_most > 0)) {
             break;
         }
         m->chosen[m->chosen_count++] = rows;
     }
-    m->kept = calloc(m->chosen_count + 1, sizeof(uint8_t *));
-    LK_ASSERT(m->kept != NULL);
+    return rc;
+}
+
+static void make_room(merging *m)
+{
+    m->chosen = calloc(m->snapshot->source_count + 1, sizeof(lk_rollout_rows *));
+    m->kept = calloc(m->snapshot->source_count + 1, sizeof(uint8_t *));
+    LK_ASSERT(m->chosen != NULL && m->kept != NULL);
+}
+
+static void mark_rows(merging *m)
+{
     for (size_t i = 0; i < m->chosen_count; i++) {
         m->kept[i] = malloc(m->chosen[i]->count + 1);
         LK_ASSERT(m->kept[i] != NULL);
@@ -126,6 +160,15 @@ typedef struct row_stream {
     lk_batches    *present;
 } row_stream;
 
+/* Rows with payloads come a few at a time: memory does not depend on their width, but for a single one's. */
+static size_t batch_rows(lk_dataset *dataset)
+{
+    const lk_manifest *manifest = lk_dataset_manifest(dataset);
+    uint64_t           rows = manifest->physical_rows + 1;
+    uint64_t           fit = BATCH_BYTES / (1 + lk_rollout_stored_bytes(manifest) / rows);
+    return fit == 0 ? 1 : fit > BATCH_ROWS_MAX ? BATCH_ROWS_MAX : (size_t)fit;
+}
+
 static lk_rc open_next(row_stream *s, lk_err *err)
 {
     lk_rollout_rows *rows = s->m->chosen[s->next];
@@ -139,9 +182,14 @@ static lk_rc open_next(row_stream *s, lk_err *err)
     lk_dataset *dataset = NULL;
     lk_rc       rc = LK_OK;
     if (lk_row_set_count(set) > 0) {
-        const lk_scan_options options = {.rows = set, .limit = UINT64_MAX, .cancel = s->m->options->cancel};
         rc = lk_rollout_rows_dataset(rows, &dataset, err);
-        rc = rc == LK_OK ? lk_dataset_scan(dataset, &options, &s->present, err) : rc;
+        if (rc == LK_OK) {
+            const lk_scan_options options = {.rows = set,
+                .limit = UINT64_MAX,
+                .batch_rows = batch_rows(dataset),
+                .cancel = s->m->options->cancel};
+            rc = lk_dataset_scan(dataset, &options, &s->present, err);
+        }
     }
     lk_row_set_free(set);
     return rc;
@@ -178,16 +226,32 @@ static lk_rc next_rows(lk_batches *batches, struct ArrowArray *out, lk_err *err)
 
 /* -- the base table --------------------------------------------------------------------------------------------------- */
 
-static lk_rc commit_once(lk_committer *committer, lk_store *store, uint64_t version, lk_bytes final_key,
-    lk_bytes manifest, bool *won, lk_err *err)
+/* Whether the kept rows can follow a version that another made meanwhile: none of their ids is in it. */
+static lk_rc accepts(void *context, uint64_t version, lk_err *err)
 {
-    (void)committer;
-    lk_committer *direct = lk_direct_committer();
-    return direct->commit(direct, store, version, final_key, manifest, won, err);
+    const merging *m = context;
+    lk_dataset    *base = NULL;
+    lk_arena       texts = {0};
+    lk_id_map     *taken = lk_id_map_new(0);
+    lk_rc          rc = lk_dataset_open(m->env, version, &base, err);
+    if (rc == LK_OK) {
+        rc = find_in_base(base, m, taken, &texts, err);
+    }
+    for (size_t i = 0; rc == LK_OK && i < m->chosen_count; i++) {
+        for (size_t row = 0; rc == LK_OK && row < m->chosen[i]->count; row++) {
+            lk_id_place place;
+            if (m->kept[i][row] != 0 &&
+                lk_id_map_find(taken, lk_rollout_rows_id(m->chosen[i], row), &place)) {
+                rc = lk_fail(
+                    err, LK_E_CONFLICT, "version %" PRIu64 " has an id that is being merged", version);
+            }
+        }
+    }
+    lk_id_map_free(taken);
+    lk_arena_close(&texts);
+    lk_dataset_unref(base);
+    return rc;
 }
-
-/* A version that another takes is a conflict, and not tried again on top of it: it may have brought the same ids. */
-static lk_committer single_try = {.commit = commit_once, .stands_alone = false};
 
 /* How many rows of which generation the version gets, for readers of a snapshot from before it. */
 static void say_merged(const merging *m, lk_buf *out)
@@ -204,16 +268,17 @@ static void say_merged(const merging *m, lk_buf *out)
     }
 }
 
-static lk_rc append_rows(const merging *m, lk_dataset *base, lk_dataset **out, lk_err *err)
+static lk_rc append_rows(merging *m, lk_dataset *base, lk_dataset **out, lk_err *err)
 {
     row_stream s = {.base = {.next = next_rows}, .m = m};
     lk_buf     merged = {0};
     say_merged(m, &merged);
     const lk_commit_property property = {LK_LITERAL(LK_ROLLOUT_MERGED), lk_buf_view(&merged)};
-    const lk_write_options   options = {.properties = &property, .property_count = 1};
-    lk_rc                    rc = lk_schema_copy(lk_dataset_schema(base), &s.base.schema, err);
+    const lk_write_options   options = {
+          .properties = &property, .property_count = 1, .accepts = accepts, .accepts_context = m};
+    lk_rc rc = lk_schema_copy(lk_dataset_schema(base), &s.base.schema, err);
     if (rc == LK_OK) {
-        rc = lk_dataset_append(base, &single_try, &s.base, &options, out, err);
+        rc = lk_dataset_append(base, lk_direct_committer(), &s.base, &options, out, err);
     }
     lk_buf_deinit(&merged);
     lk_batches_close(s.present);
@@ -228,7 +293,12 @@ static lk_rc append_to_base(merging *m, lk_rollout_merge_report *report, lk_err 
     for (int i = 0; rc == LK_E_CONFLICT && i < BASE_TRIES; i++) {
         lk_dataset *base = NULL, *next = NULL;
         *err = (lk_err){0};
-        rc = lk_dataset_open(m->env, 0, &base, err);
+        rc = LK_OK;
+        if (i == 0) { /* as new as the shard's manifest, and in memory */
+            base = lk_dataset_ref(m->snapshot->base);
+        } else {
+            rc = lk_dataset_open(m->env, 0, &base, err);
+        }
         if (rc == LK_OK) {
             rc = choose_rows(m, base, err);
         }
@@ -285,8 +355,10 @@ lk_rc lk_rollout_merge(const lk_lance_env *env, lk_rollout_view *view, lk_rollou
     if (rc != LK_OK) {
         return rc;
     }
-    choose_generations(&m, shard);
-    if (m.chosen_count > 0) {
+    make_room(&m);
+    rc = choose_generations(&m, shard, err);
+    if (rc == LK_OK && m.chosen_count > 0) {
+        mark_rows(&m);
         rc = append_to_base(&m, report, err);
         if (rc == LK_OK) {
             rc = lk_rollout_writer_commit(writer, take_off, &m, err);
@@ -299,82 +371,5 @@ lk_rc lk_rollout_merge(const lk_lance_env *env, lk_rollout_view *view, lk_rollou
     free(m.kept);
     free(m.chosen);
     lk_rollout_snapshot_unref(m.snapshot);
-    return rc;
-}
-
-/* -- collecting ------------------------------------------------------------------------------------------------------- */
-
-/* <8 hex>_gen_<number>; 0: it is no generation's. */
-static uint64_t generation_number(lk_bytes name)
-{
-    static const char middle[] = "_gen_";
-    uint64_t          number = 0;
-    uint32_t          salt;
-    bool named = name.size > 13 && name.size <= 13 + 19 && memcmp(name.data + 8, middle, 5) == 0 &&
-                 lk_unhex((lk_bytes){name.data, 8}, &salt, sizeof salt);
-    for (size_t i = 13; named && i < name.size; i++) {
-        named = name.data[i] >= '0' && name.data[i] <= '9';
-        number = number * 10 + (uint64_t)(name.data[i] - '0');
-    }
-    return named ? number : 0;
-}
-
-static bool is_listed(const lk_shard_manifest *manifest, lk_bytes path)
-{
-    for (size_t i = 0; i < manifest->generation_count; i++) {
-        if (lk_bytes_equal(manifest->generations[i].path, path)) {
-            return true;
-        }
-    }
-    return false;
-}
-
-/* When the directory was made, by its Bloom filter, which is its first object; 0 when it has none. */
-static lk_rc age_of(
-    lk_store *store, lk_bytes directory, uint64_t now_ms, lk_arena *arena, uint64_t *age_ms, lk_err *err)
-{
-    lk_store_entry *entries = NULL;
-    size_t          count = 0;
-    *age_ms = UINT64_MAX; /* an empty directory */
-    lk_rc rc = lk_store_list(store, directory, arena, &entries, &count, err);
-    for (size_t i = 0; rc == LK_OK && i < count; i++) {
-        if (!entries[i].is_directory) {
-            uint64_t made = entries[i].modified_ms > 0 ? (uint64_t)entries[i].modified_ms : 0;
-            uint64_t age = now_ms > made ? now_ms - made : 0;
-            *age_ms = age < *age_ms ? age : *age_ms;
-        }
-    }
-    return rc;
-}
-
-lk_rc lk_rollout_collect(const lk_lance_env *env, lk_uuid shard, uint64_t grace_ms, bool dry_run,
-    lk_rollout_collect_report *report, lk_err *err)
-{
-    lk_arena          arena = {0};
-    lk_store         *store = env->store;
-    lk_store_entry   *entries = NULL;
-    lk_shard_manifest latest = {0};
-    size_t            count = 0;
-    bool              found = false;
-    *report = (lk_rollout_collect_report){0};
-    /* The directories first: one that is made after this look is not in the list. */
-    lk_rc rc =
-        lk_store_list_names(store, lk_shard_key(shard, (lk_bytes){0}, &arena), &arena, &entries, &count, err);
-    if (rc == LK_OK) {
-        rc = lk_shard_latest(store, shard, 0, &arena, &latest, &found, err);
-    }
-    for (size_t i = 0; rc == LK_OK && found && i < count; i++) {
-        uint64_t number = generation_number(entries[i].name), age_ms = 0;
-        if (number == 0 || number >= latest.current_generation || is_listed(&latest, entries[i].name)) {
-            continue;
-        }
-        lk_bytes directory = lk_shard_key(shard, entries[i].name, &arena);
-        rc = age_of(store, directory, lk_clock_wall_ms(env->clock), &arena, &age_ms, err);
-        if (rc == LK_OK && age_ms >= grace_ms) {
-            report->directories++;
-            rc = dry_run ? LK_OK : lk_store_remove_tree(store, directory, err);
-        }
-    }
-    lk_arena_close(&arena);
     return rc;
 }

@@ -4,14 +4,13 @@
  * merge.h - a shard's generations become rows of the base table, so that reading does not get slower with every add.
  *
  *   choose the oldest --> append their rows --> take them off the shard's manifest --> collect their directories
- *                         (base version + 1)    (shard version + 1)                    (after a time of grace)
+ *                         (base version + 1)    (shard version + 1)                    (collect.h)
  *
  * Invariants:
  *   1. A row is in the base table or in a listed generation at every moment; between the second and the third step it is in
  *      both, and readers show it once.
  *   2. A merge that was stopped anywhere is done again by the next one: ids that the base table has are not appended again.
  *   3. Only generations that were chosen are taken off; ones that came meanwhile stay. The claim is the writer's, not another.
- *   4. A directory is removed only when no manifest lists it, its number was given, and it is older than the time of grace.
  *
  * Threads: one merge of a shard at a time, which the caller sees to.
  */
@@ -20,7 +19,7 @@
 
 typedef struct lk_rollout_merge_options {
     size_t     generations_max; /* at once; 0: all */
-    size_t     bytes_max;       /* of their rows in memory, but at least one generation; 0: no bound */
+    uint64_t   bytes_max; /* of their rows, in memory or in files, but at least one generation; 0: no bound */
     lk_cancel *cancel;
 } lk_rollout_merge_options;
 
@@ -36,12 +35,7 @@ LK_MUST_CHECK lk_rc lk_rollout_merge(const lk_lance_env *env, lk_rollout_view *v
     lk_rollout_writer *writer, lk_uuid shard, const lk_rollout_merge_options *options,
     lk_rollout_merge_report *report, lk_err *err);
 
-typedef struct lk_rollout_collect_report {
-    size_t directories; /* removed, or with dry_run to be removed */
-} lk_rollout_collect_report;
-
-/* Removes the directories of a shard's generations that were merged or never listed (invariant 4). */
-LK_MUST_CHECK lk_rc lk_rollout_collect(const lk_lance_env *env, lk_uuid shard, uint64_t grace_ms,
-    bool dry_run, lk_rollout_collect_report *report, lk_err *err);
+/* Of a version's data files. */
+uint64_t lk_rollout_stored_bytes(const struct lk_manifest *manifest);
 
 #endif

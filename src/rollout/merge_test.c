@@ -1,4 +1,5 @@
 /* merge_test.c - merging and collecting, stopped at every step, beside other instances: no row is lost, none is there twice. */
+#include "rollout/collect.h"
 #include "rollout/merge.h"
 
 #include "base/fault.h"
@@ -51,10 +52,10 @@ static lk_rc merge(lk_rollout_writer *writer, size_t most, lk_rollout_merge_repo
     return lk_rollout_merge(&fixture.env, fixture.view, writer, shard(), &options, report, err);
 }
 
-static size_t collect(uint64_t grace_ms, bool dry_run)
+static uint64_t collect(uint64_t grace_ms, bool dry_run)
 {
     lk_err                    err = {0};
-    lk_rollout_collect_report report;
+    lk_rollout_collect_report report = {0};
     assert_int_equal(lk_rollout_collect(&fixture.env, shard(), grace_ms, dry_run, &report, &err), LK_OK);
     return report.directories;
 }

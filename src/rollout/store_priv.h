@@ -1,7 +1,8 @@
 #ifndef LK_ROLLOUT_STORE_PRIV_H
 #define LK_ROLLOUT_STORE_PRIV_H
-/* store_priv.h - a store's own state, for the files that work on it (store.c, store_read.c, upkeep.c). Threads: as store.h. */
-#include "rollout/store.h"
+/* store_priv.h - a store's own state, for the files that work on it (store.c, store_read.c, upkeep.c, fsck.c).
+ * Threads: as store.h. */
+#include "rollout/upkeep.h"
 
 struct lk_rollout_store {
     atomic_uint        refs;
@@ -18,9 +19,10 @@ struct lk_rollout_store {
     lk_rollout_snapshot
         *admitted; /* of the flush at hand: its table's schema is in use; whoever leads the flush */
 
-    lk_mutex               mutex;
-    bool                   merging; /* guarded by mutex, as is the following */
-    lk_rollout_store_stats stats;
+    lk_mutex                 mutex;
+    bool                     merging, compacting; /* guarded by mutex, as are the following */
+    lk_rollout_compact_stats compact;
+    lk_rollout_store_stats   stats;
 };
 
 #endif

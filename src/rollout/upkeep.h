@@ -12,6 +12,7 @@
  *
  * Threads: as store.h. One compaction of a store runs at a time; adds and merges go on meanwhile.
  */
+#include "rollout/collect.h"
 #include "rollout/store.h"
 
 /* -- compaction --------------------------------------------------------------------------------------------------- */
@@ -43,13 +44,13 @@ LK_MUST_CHECK lk_rc lk_rollout_store_compact_stats(
 typedef struct lk_rollout_shard_state {
     lk_uuid  id;
     bool     own; /* of this store's instance */
-    uint64_t version, writer_epoch, current_generation, replay_after, log_last;
+    uint64_t version, writer_epoch, current_generation, replay_after;
+    uint64_t log_entries; /* that a claim would replay */
     uint64_t pending_generations, pending_rows;
     uint64_t orphans; /* directories that no manifest lists */
 } lk_rollout_shard_state;
 
 typedef struct lk_rollout_fsck_options {
-    bool pages; /* decode every page of the base table, too (lance/verify.h) */
     void (*shard)(void *context, const lk_rollout_shard_state *shard);  /* NULL: not told */
     void (*damage)(void *context, lk_bytes object, const char *reason); /* NULL: only counted */
     void      *context;
@@ -61,7 +62,11 @@ typedef struct lk_rollout_fsck_report {
     uint64_t shards, generations, generation_rows, orphans, damages;
 } lk_rollout_fsck_report;
 
-/* LK_OK also when damage was found: the report says how much. Errors are what stops the looking itself. */
+/*
+ * Opens and decodes all that the store refers to: the newest version of its table, every listed generation of every shard,
+ * log entries that are not in generations yet. LK_OK also when damage was found: the report says how much. Errors are what
+ * stops the looking itself.
+ */
 LK_MUST_CHECK lk_rc lk_rollout_store_fsck(lk_rollout_store *store, const lk_rollout_fsck_options *options,
     lk_rollout_fsck_report *report, lk_err *err);
 
@@ -73,9 +78,7 @@ typedef struct lk_rollout_gc_options {
     bool     dry_run;    /* only says what would go */
 } lk_rollout_gc_options;
 
-typedef struct lk_rollout_gc_report {
-    uint64_t directories, log_entries;
-} lk_rollout_gc_report;
+typedef lk_rollout_collect_report lk_rollout_gc_report;
 
 LK_MUST_CHECK lk_rc lk_rollout_store_collect(
     lk_rollout_store *store, const lk_rollout_gc_options *options, lk_rollout_gc_report *report, lk_err *err);
