@@ -41,14 +41,17 @@ static int exit_code_of(lk_rc rc)
     return listed ? by_code[code] : 1;
 }
 
+/* A bad setting is one line; others have what only the operator needs on a second one. */
 int lk_cli_fail(const lk_err *err)
 {
     char message[LK_ERR_DETAIL_BYTES + 128];
-    fprintf(stderr, "lake: %s\n", lk_err_message(err, message, sizeof message));
     bool said = lk_bytes_equal((lk_bytes){err->context, err->len}, lk_bytes_of(err->detail));
+    bool setting = err->rc == LK_E_INVALID_CONFIG || err->rc == LK_E_INSECURE;
+    fprintf(stderr, "lake: %s", lk_err_message(err, message, sizeof message));
     if (err->len > 0 && !said && err->rc != LK_E_USAGE) { /* the operator is the user here */
-        fprintf(stderr, "  (%.*s)\n", (int)err->len, err->context);
+        fprintf(stderr, "%s(%.*s)", setting ? " " : "\n  ", (int)err->len, err->context);
     }
+    fputs("\n", stderr);
     return exit_code_of(err->rc);
 }
 

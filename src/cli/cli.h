@@ -26,6 +26,8 @@ typedef struct lk_cli_command {
 /* One list per cmd_*.c, ended by a row without a name. */
 extern const lk_cli_command lk_cli_serve_commands[];
 extern const lk_cli_command lk_cli_rollout_commands[];
+extern const lk_cli_command lk_cli_rollout_write_commands[];
+extern const lk_cli_command lk_cli_rollout_read_commands[];
 extern const lk_cli_command lk_cli_table_commands[];
 extern const lk_cli_command lk_cli_append_commands[];
 extern const lk_cli_command lk_cli_sql_commands[];

@@ -5,14 +5,12 @@
 #include "arrow/ipc.h"
 #include "arrow/schema.h"
 #include "base/file.h"
-#include "cli/cli.h"
+#include "cli/destination.h"
 #include "cli/lance_env.h"
 #include "cli/lance_where.h"
-#include "cli/output.h"
 #include "lance/row_ids.h"
 #include "lance/row_set.h"
 #include "lance/take.h"
-#include "sql/file_sink.h"
 
 #include <errno.h>
 #include <inttypes.h>
@@ -45,99 +43,23 @@ static lk_rc find_columns(const struct ArrowSchema *schema, const char *list, lk
     return LK_OK;
 }
 
-static bool ends_in(const char *path, const char *ending)
+/* Where the rows go and as what, and how columns that are more than values are handed out: a file has one dictionary a
+ * column, a stream one a batch, text none. */
+static lk_rc choose_view(lk_destination *to, const char *blobs, lk_scan_options *options, lk_err *err)
 {
-    size_t size = strlen(path), length = strlen(ending);
-    return size >= length && strcasecmp(path + size - length, ending) == 0;
-}
-
-static lk_output_format format_of(const char *path)
-{
-    return ends_in(path, ".csv")      ? LK_OUTPUT_CSV
-           : ends_in(path, ".json")   ? LK_OUTPUT_JSON
-           : ends_in(path, ".ndjson") ? LK_OUTPUT_NDJSON
-                                      : LK_OUTPUT_ARROW_FILE;
-}
-
-static lk_rc write_format(
-    lk_batches *rows, const char *path, lk_output_format format, uint64_t *count, lk_err *err)
-{
-    FILE *file = fopen(path, "wb");
-    if (file == NULL) {
-        return lk_fail_errno(err, errno, "write", path);
-    }
-    lk_rc rc = lk_output_write(rows, format, file, count, err);
-    if (fclose(file) != 0 && rc == LK_OK) {
-        rc = lk_fail_errno(err, errno, "finish", path);
-    }
-    return rc;
-}
-
-/* Where the rows go: to a file by its ending, or to stdout in a format. */
-typedef struct destination {
-    const char      *path, *format_name, *blobs;
-    lk_output_format format; /* path == NULL */
-} destination;
-
-/* Writes to a temporary beside the target and renames it, so that a failure leaves no half file. */
-static lk_rc write_file(lk_batches *rows, const char *path, lk_arena *arena, uint64_t *count, lk_err *err)
-{
-    lk_bytes temporary = lk_arena_format(arena, "%s.tmp%ld", path, (long)getpid());
-    lk_rc    rc = ends_in(path, ".parquet") ? lk_sql_parquet_write(rows, temporary.data, count, err)
-                                            : write_format(rows, temporary.data, format_of(path), count, err);
-    if (rc == LK_OK && rename(temporary.data, path) != 0) {
-        rc = lk_fail_errno(err, errno, "write", path);
-    }
-    if (rc != LK_OK) {
-        (void)unlink(temporary.data);
-    }
-    return rc;
-}
-
-static lk_rc write_rows(lk_batches *rows, const destination *to, lk_arena *arena, lk_err *err)
-{
-    uint64_t count = 0;
-    lk_rc    rc = to->path != NULL ? write_file(rows, to->path, arena, &count, err)
-                                   : lk_output_write(rows, to->format, stdout, &count, err);
-    if (rc == LK_OK) {
-        fprintf(stderr, "%" PRIu64 " row%s\n", count, count == 1 ? "" : "s");
-    }
-    return rc;
-}
-
-/* Sets to->format, and how columns that are more than values are handed out: a file has one dictionary a column, a
- * stream one a batch, text none. */
-static lk_rc choose_view(destination *to, lk_scan_options *options, lk_err *err)
-{
-    if (to->path != NULL && to->format_name != NULL) {
-        return lk_cli_usage(
-            err, "--format is for stdout, a file has the format of its ending: leave one of them out");
-    }
-    if (to->path != NULL && strcmp(to->path, "-") == 0) {
-        to->path = NULL;
-        to->format_name = "arrow";
-    }
-    if (to->blobs != NULL && strcmp(to->blobs, "described") != 0 && strcmp(to->blobs, "bytes") != 0) {
+    lk_rc rc = lk_destination_check(to, err);
+    if (rc == LK_OK && blobs != NULL && strcmp(blobs, "described") != 0 && strcmp(blobs, "bytes") != 0) {
         return lk_cli_usage(err, "--blobs is described or bytes");
     }
-    options->blobs =
-        to->blobs != NULL && strcmp(to->blobs, "bytes") == 0 ? LK_BLOBS_BYTES : LK_BLOBS_DESCRIBED;
-    lk_rc rc = lk_output_format_parse(to->format_name, &to->format, err);
+    options->blobs = blobs != NULL && strcmp(blobs, "bytes") == 0 ? LK_BLOBS_BYTES : LK_BLOBS_DESCRIBED;
     options->dictionary_values = to->path != NULL || to->format != LK_OUTPUT_ARROW;
     return rc;
 }
 
-#define DESTINATION_ARGS(to)                                                                             \
-    {"--blobs", LK_ARG_TEXT, &(to).blobs, "HOW",                                                         \
-        "blob columns: described (where they lie; default) or bytes", false},                            \
-        {"--format", LK_ARG_TEXT, &(to).format_name, "FORMAT",                                           \
-            "on stdout: table (default), json, ndjson, csv or arrow", false},                            \
-    {                                                                                                    \
-        "--output", LK_ARG_TEXT, &(to).path, "FILE",                                                     \
-            "write a file instead (-o FILE): .parquet, .csv, .json, .ndjson, else Arrow; - is --format " \
-            "arrow",                                                                                     \
-            false                                                                                        \
-    }
+#define DESTINATION_ARGS(to, how)                                                                         \
+    {"--blobs", LK_ARG_TEXT, &(how), "HOW", "blob columns: described (where they lie; default) or bytes", \
+        false},                                                                                           \
+        LK_DESTINATION_ARGS(to)
 
 /* The switches that both have for columns beside the dataset's own. */
 typedef struct meta_flags {
@@ -315,7 +237,8 @@ static int scan(lk_cli *cli, int argc, char **argv)
 {
     const char     *uri = NULL, *columns = NULL, *condition = NULL, *ids = NULL;
     uint64_t        version = 0;
-    destination     to = {0};
+    lk_destination  to = {0};
+    const char     *blobs = NULL;
     meta_flags      meta = {0};
     lk_scan_options options = {.limit = UINT64_MAX};
     lk_batches     *rows = NULL;
@@ -331,14 +254,14 @@ static int scan(lk_cli *cli, int argc, char **argv)
                "only rows with these ids: numbers, or an Arrow file's first column", false},
            {"--limit", LK_ARG_U64, &options.limit, "N", "at most so many rows", false},
            META_ARGS(meta),
-           DESTINATION_ARGS(to),
+           DESTINATION_ARGS(to, blobs),
     };
     if (!lk_cli_parse(
             cli, &lk_cli_lance_take_commands[SCAN], args, sizeof args / sizeof args[0], argc, argv, &code)) {
         return code;
     }
     options.meta = meta_of(&meta);
-    lk_rc rc = choose_view(&to, &options, &err);
+    lk_rc rc = choose_view(&to, blobs, &options, &err);
     if (rc == LK_OK) {
         rc = lk_cli_lance_open(&o, uri, version, &err);
     }
@@ -352,7 +275,7 @@ static int scan(lk_cli *cli, int argc, char **argv)
         rc = lk_dataset_scan(o.dataset, &options, &rows, &err);
     }
     if (rc == LK_OK) {
-        rc = write_rows(rows, &to, &cli->arena, &err);
+        rc = lk_destination_write(rows, &to, &cli->arena, &err);
     }
     lk_batches_close(rows);
     lk_row_set_free(options.rows);
@@ -376,7 +299,8 @@ static int take(lk_cli *cli, int argc, char **argv)
 {
     const char     *uri = NULL, *columns = NULL, *offsets = NULL, *ids = NULL;
     uint64_t        version = 0;
-    destination     to = {0};
+    lk_destination  to = {0};
+    const char     *blobs = NULL;
     meta_flags      meta = {0};
     lk_scan_options options = {.limit = UINT64_MAX};
     lk_take_rows    wanted = {0};
@@ -393,14 +317,14 @@ static int take(lk_cli *cli, int argc, char **argv)
            {"--columns", LK_ARG_TEXT, &columns, "A,B", "only these, in this order", false},
            {"--version", LK_ARG_U64, &version, "N", "this version instead of the latest", false},
            META_ARGS(meta),
-           DESTINATION_ARGS(to),
+           DESTINATION_ARGS(to, blobs),
     };
     if (!lk_cli_parse(
             cli, &lk_cli_lance_take_commands[TAKE], args, sizeof args / sizeof args[0], argc, argv, &code)) {
         return code;
     }
     options.meta = meta_of(&meta);
-    lk_rc rc = choose_view(&to, &options, &err);
+    lk_rc rc = choose_view(&to, blobs, &options, &err);
     if (rc == LK_OK) {
         rc = read_rows(offsets, ids, &list, &wanted, &err);
     }
@@ -414,7 +338,7 @@ static int take(lk_cli *cli, int argc, char **argv)
         rc = lk_dataset_take(o.dataset, &wanted, &options, &rows, &err);
     }
     if (rc == LK_OK) {
-        rc = write_rows(rows, &to, &cli->arena, &err);
+        rc = lk_destination_write(rows, &to, &cli->arena, &err);
     }
     lk_batches_close(rows);
     lk_buf_deinit(&list);

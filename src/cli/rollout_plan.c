@@ -96,7 +96,12 @@ static lk_rc load_secrets(lk_rollout_plan *plan, lk_err *err)
     const lk_config *c = plan->config;
     const char      *tokens = c->rollout_auth_token_file;
     bool             own = c->rollout_tls_cert != NULL || c->rollout_tls_key != NULL;
-    lk_rc            rc = lk_tls_identity_load(&plan->tls, own ? c->rollout_tls_cert : c->tls_cert_file,
+    if (own && (c->rollout_tls_cert == NULL || c->rollout_tls_key == NULL)) {
+        return lk_refuse(err, LK_E_INVALID_CONFIG, "%s and %s go together",
+            lk_rollout_flag_of(LK_SETTING(rollout_tls_cert)),
+            lk_rollout_flag_of(LK_SETTING(rollout_tls_key)));
+    }
+    lk_rc rc = lk_tls_identity_load(&plan->tls, own ? c->rollout_tls_cert : c->tls_cert_file,
         own ? c->rollout_tls_key : c->tls_key_file, err);
     if (rc == LK_OK && tokens == NULL && c->auth_principals_file != NULL) {
         return lk_refuse(err, LK_E_INVALID_CONFIG,

@@ -141,9 +141,9 @@ uint64_t lk_rollout_retry_wait_ms(unsigned attempt, lk_bytes retry_after, lk_ran
 
 /* -- one attempt ---------------------------------------------------------------------------------------------------- */
 typedef struct attempt {
-    const lk_rollout_request *request;
-    uint64_t                  taken; /* bytes that the sink has, of all attempts */
-    bool                      ended; /* by the sink */
+    const lk_rollout_call *request;
+    uint64_t               taken; /* bytes that the sink has, of all attempts */
+    bool                   ended; /* by the sink */
 } attempt;
 
 static bool take(void *context, const void *data, size_t size)
@@ -156,9 +156,9 @@ static bool take(void *context, const void *data, size_t size)
 
 static void perform(lk_rollout_remote *remote, attempt *a, lk_http_call *call, lk_arena *arena)
 {
-    const lk_rollout_request *r = a->request;
-    lk_http_header            fields[FIELDS_MAX];
-    size_t                    count = 0;
+    const lk_rollout_call *r = a->request;
+    lk_http_header         fields[FIELDS_MAX];
+    size_t                 count = 0;
     if (remote->bearer.size > 0) {
         fields[count++] = (lk_http_header){LK_LITERAL("Authorization"), lk_buf_view(&remote->bearer)};
     }
@@ -266,12 +266,17 @@ static lk_rc conclude(lk_rollout_remote *remote, const attempt *a, lk_http_call 
     if (message.size == 0) {
         message = lk_arena_format(arena, "HTTP status %d", call->status);
     }
-    return lk_refuse(err, error_of(code, call->status), "%.*s",
+    lk_rc    rc = error_of(code, call->status);
+    lk_bytes already = lk_arena_format(arena, "%s: ", lk_rc_text(rc)); /* our own message begins so, too */
+    if (lk_bytes_starts(message, already)) {
+        message = (lk_bytes){message.data + already.size, message.size - already.size};
+    }
+    return lk_refuse(err, rc, "%.*s",
         (int)(message.size < LK_ERR_DETAIL_BYTES ? message.size : LK_ERR_DETAIL_BYTES - 1), message.data);
 }
 
 lk_rc lk_rollout_remote_call(
-    lk_rollout_remote *remote, const lk_rollout_request *request, lk_buf *answer, lk_err *err)
+    lk_rollout_remote *remote, const lk_rollout_call *request, lk_buf *answer, lk_err *err)
 {
     attempt   a = {.request = request};
     lk_arena  arena = {0};

@@ -27,7 +27,7 @@ LK_MUST_CHECK lk_rc lk_rollout_remote_open(
 void        lk_rollout_remote_close(lk_rollout_remote *remote); /* accepts NULL */
 const char *lk_rollout_remote_url(const lk_rollout_remote *remote);
 
-typedef struct lk_rollout_request {
+typedef struct lk_rollout_call {
     const char *method, *path; /* path: below /api/v1, escaped, with its query */
     const char *content_type;  /* NULL: no body */
     const char *accept;        /* NULL: anything */
@@ -36,7 +36,7 @@ typedef struct lk_rollout_request {
         size_t size); /* NULL: the body goes to answer; false ends the call */
     void *sink_context;
     bool  ranged; /* may be asked for from some byte on */
-} lk_rollout_request;
+} lk_rollout_call;
 
 /*
  * Appends the body of a success to *answer. Else an error with the server's words:
@@ -44,7 +44,7 @@ typedef struct lk_rollout_request {
  * LK_E_INVALID_REQUEST, LK_E_LIMIT, LK_E_UNREACHABLE (still busy or away after all tries), LK_E_CANCELLED (the sink ended it).
  */
 LK_MUST_CHECK lk_rc lk_rollout_remote_call(
-    lk_rollout_remote *remote, const lk_rollout_request *request, lk_buf *answer, lk_err *err);
+    lk_rollout_remote *remote, const lk_rollout_call *request, lk_buf *answer, lk_err *err);
 
 /* How long to wait before try number `attempt` (from 1): what Retry-After says in seconds, at most a minute; without it half
  * to all of 100 ms doubled with every attempt, at most 10 s. */

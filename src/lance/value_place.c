@@ -1,6 +1,7 @@
 /* value_place.c - see value_place.h. */
 #include "lance/value_place.h"
 
+#include "lance/buffer_pool.h"
 #include "lance/dataset_priv.h"
 #include "lance/decode_priv.h"
 
@@ -111,6 +112,8 @@ lk_rc lk_value_place_find(
     if (!find_fragment(manifest, address, &fragment)) {
         return lk_fail(err, LK_E_INVALID_REQUEST, "no row has the address %llu", (unsigned long long)address);
     }
+    lk_buffer_pool *own = dataset->env.buffers == NULL ? lk_buffer_pool_new(dataset->env.budget) : NULL;
+    decoder.scratch.pool = own != NULL ? own : dataset->env.buffers;
     lk_rc rc = lk_dataset_source(dataset, fragment, manifest->schema->top[column],
         lk_dataset_schema(dataset)->children[column], &arena, &source, err);
     if (rc == LK_OK && source.file == NULL) {
@@ -122,6 +125,7 @@ lk_rc lk_value_place_find(
         lk_value_place_deinit(out);
     }
     lk_scratch_deinit(&decoder.scratch);
+    lk_buffer_pool_close(own);
     lk_dataset_source_close(&source);
     lk_arena_close(&arena);
     return rc;

@@ -1,0 +1,395 @@
+/* rollout_input.c - see rollout_input.h. Texts are here, rows in rollout_rows.c. */
+#include "cli/rollout_input.h"
+
+#include "base/file.h"
+#include "base/json.h"
+#include "base/limits.h"
+#include "cli/cli.h"
+#include "cli/rollout_rows.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <strings.h>
+
+enum { ELEMENTS_MAX = 1 << 24 };
+#define DOCUMENT_BYTES_MAX (1024ULL * 1024 * 1024)
+
+struct lk_rollout_input {
+    const lk_rollout_input_options *options;
+    bool                           *used; /* of the payloads */
+    /* ndjson */
+    FILE  *file;
+    char  *line;
+    size_t line_room;
+    size_t line_size, line_number;
+    bool   held; /* line is of the next group */
+    /* json */
+    lk_buf        document;
+    lk_json_texts elements;
+    size_t        next;
+    lk_arena      arena;
+    /* rows */
+    lk_rollout_rows_in *rows;
+};
+
+/* -- ids ------------------------------------------------------------------------------------------------------------ */
+static bool is_space(char c)
+{
+    return c == ' ' || c == '\t' || c == '\n' || c == '\r';
+}
+
+static size_t skip_space(lk_bytes text, size_t at)
+{
+    while (at < text.size && is_space(text.data[at])) {
+        at++;
+    }
+    return at;
+}
+
+/* Behind the string that begins at `at`. */
+static size_t skip_string(lk_bytes text, size_t at)
+{
+    for (at++; at < text.size && text.data[at] != '"'; at++) {
+        at += text.data[at] == '\\';
+    }
+    return at < text.size ? at + 1 : text.size;
+}
+
+/* Behind the value that begins at `at`: at a comma or bracket of the object that it is in. */
+static size_t skip_value(lk_bytes text, size_t at)
+{
+    size_t depth = 0;
+    while (at < text.size) {
+        char c = text.data[at];
+        if (c == '"') {
+            at = skip_string(text, at);
+            continue;
+        }
+        if (depth == 0 && (c == ',' || c == '}' || c == ']')) {
+            break;
+        }
+        depth += c == '{' || c == '[';
+        depth -= (c == '}' || c == ']') && depth > 0;
+        at++;
+    }
+    return at < text.size ? at : text.size;
+}
+
+/* The value of the member "id" of an object, without white space around it; empty: there is none. */
+static lk_bytes find_id(lk_bytes o, size_t at)
+{
+    while (at < o.size) {
+        at = skip_space(o, at);
+        if (at >= o.size || o.data[at] != '"') {
+            break;
+        }
+        size_t key = at;
+        at = skip_string(o, at);
+        bool is_id = at - key == 4 && memcmp(o.data + key, "\"id\"", 4) == 0;
+        at = skip_space(o, at);
+        if (at >= o.size || o.data[at] != ':') {
+            break;
+        }
+        size_t start = skip_space(o, at + 1);
+        at = skip_value(o, start);
+        size_t end = at;
+        while (end > start && is_space(o.data[end - 1])) {
+            end--;
+        }
+        if (is_id) {
+            return (lk_bytes){o.data + start, end - start};
+        }
+        at += at < o.size && o.data[at] == ',';
+    }
+    return (lk_bytes){0};
+}
+
+bool lk_rollout_mint(lk_bytes object, lk_uuid fresh, lk_buf *out, lk_bytes *id)
+{
+    size_t at = skip_space(object, 0);
+    if (at >= object.size || object.data[at] != '{') {
+        return false;
+    }
+    at = skip_space(object, at + 1);
+    *id = find_id(object, at);
+    if (id->size > 0) {
+        lk_buf_append_bytes(out, object);
+        return true;
+    }
+    char text[LK_UUID_TEXT_SIZE + 1];
+    bool empty = at < object.size && object.data[at] == '}';
+    lk_uuid_format(fresh, text);
+    lk_buf_format(out, "{\"id\":\"%s\"%s", text, empty ? "" : ",");
+    lk_buf_append(out, object.data + at, object.size - at);
+    return true;
+}
+
+/* -- payloads -------------------------------------------------------------------------------------------------------- */
+
+/* Whether the raw JSON text of an id is that of "ID=FILE". */
+static bool is_of(lk_bytes raw, const char *payload, lk_arena *arena)
+{
+    lk_buf              object = {0};
+    lk_bytes            id = {0};
+    lk_err              ignored = {0};
+    const lk_json_field fields[] = {{"id", LK_JSON_TEXT, &id, false, NULL}};
+    const char         *equals = strchr(payload, '=');
+    lk_buf_append_text(&object, "{\"id\":");
+    lk_buf_append_bytes(&object, raw);
+    lk_buf_append_text(&object, "}");
+    bool same = lk_json_read(lk_buf_view(&object), fields, 1, arena, &ignored) == LK_OK && equals != NULL &&
+                lk_bytes_equal(id, (lk_bytes){payload, (size_t)(equals - payload)});
+    lk_buf_deinit(&object);
+    return same;
+}
+
+static lk_rc add_payload(lk_rollout_input *in, lk_rollout_group_in *group, lk_bytes id, lk_err *err)
+{
+    const lk_rollout_input_options *o = in->options;
+    lk_arena                        arena = {0};
+    lk_rc                           rc = LK_OK;
+    for (size_t i = 0; i < o->payload_count && rc == LK_OK && id.size > 0; i++) {
+        if (!is_of(id, o->payloads[i], &arena)) {
+            continue;
+        }
+        lk_rollout_payload *more =
+            realloc(group->payloads, (group->payload_count + 1) * sizeof *group->payloads);
+        LK_ASSERT(more != NULL);
+        group->payloads = more;
+        group->payloads[group->payload_count] = (lk_rollout_payload){.index = group->count};
+        lk_buf *bytes = &group->payloads[group->payload_count++].bytes;
+        in->used[i] = true;
+        rc = lk_file_read(strchr(o->payloads[i], '=') + 1, DOCUMENT_BYTES_MAX, bytes, err);
+    }
+    lk_arena_close(&arena);
+    return rc;
+}
+
+static lk_rc check_payloads(const lk_rollout_input_options *o, lk_err *err)
+{
+    for (size_t i = 0; i < o->payload_count; i++) {
+        if (strchr(o->payloads[i], '=') == NULL) {
+            return lk_cli_usage(err, "--payload is ID=FILE, not %.100s", o->payloads[i]);
+        }
+    }
+    return LK_OK;
+}
+
+/* -- groups of texts --------------------------------------------------------------------------------------------------- */
+static size_t group_bytes(const lk_rollout_group_in *group)
+{
+    size_t bytes = group->json.size;
+    for (size_t i = 0; i < group->payload_count; i++) {
+        bytes += group->payloads[i].bytes.size;
+    }
+    return bytes;
+}
+
+static bool is_full(const lk_rollout_input *in, const lk_rollout_group_in *group, size_t more)
+{
+    return group->count >= in->options->rows_max ||
+           (group->count > 0 && group_bytes(group) + more > in->options->bytes_max);
+}
+
+static lk_rc add_object(
+    lk_rollout_input *in, lk_rollout_group_in *group, lk_bytes object, size_t number, lk_err *err)
+{
+    lk_bytes id = {0};
+    lk_buf_append_text(&group->json, group->count == 0 ? "{\"records\":[" : ",");
+    if (!lk_rollout_mint(object, lk_uuid_v7(in->options->clock, in->options->random), &group->json, &id)) {
+        return lk_refuse(
+            err, LK_E_INVALID_REQUEST, "%.100s: record %zu is no JSON object", in->options->path, number);
+    }
+    lk_rc rc = add_payload(in, group, id, err);
+    group->count++;
+    return rc;
+}
+
+/* The next line that is not empty into in->line; *size 0 at the end. */
+static lk_rc read_line(lk_rollout_input *in, lk_bytes *line, lk_err *err)
+{
+    *line = (lk_bytes){0};
+    while (line->size == 0) {
+        errno = 0;
+        ssize_t size = in->held ? (ssize_t)in->line_size : getline(&in->line, &in->line_room, in->file);
+        if (size < 0) {
+            return ferror(in->file) ? lk_fail_errno(err, errno, "read", in->options->path) : LK_OK;
+        }
+        in->line_number += !in->held;
+        in->held = false;
+        while (size > 0 && is_space(in->line[size - 1])) {
+            in->line[--size] = '\0';
+        }
+        in->line_size = (size_t)size;
+        *line = (lk_bytes){in->line, in->line_size};
+    }
+    return LK_OK;
+}
+
+static lk_rc next_lines(lk_rollout_input *in, lk_rollout_group_in *group, lk_err *err)
+{
+    lk_rc rc = LK_OK;
+    while (rc == LK_OK) {
+        lk_bytes line;
+        rc = read_line(in, &line, err);
+        if (rc != LK_OK || line.size == 0) {
+            break;
+        }
+        if (is_full(in, group, line.size)) {
+            in->held = true;
+            break;
+        }
+        rc = add_object(in, group, line, in->line_number, err);
+    }
+    return rc;
+}
+
+static lk_rc next_elements(lk_rollout_input *in, lk_rollout_group_in *group, lk_err *err)
+{
+    lk_rc rc = LK_OK;
+    while (rc == LK_OK && in->next < in->elements.count) {
+        lk_bytes object = in->elements.items[in->next];
+        if (is_full(in, group, object.size)) {
+            break;
+        }
+        rc = add_object(in, group, object, ++in->next, err);
+    }
+    return rc;
+}
+
+lk_rc lk_rollout_input_next(lk_rollout_input *in, lk_rollout_group_in *out, lk_err *err)
+{
+    *out = (lk_rollout_group_in){0};
+    if (in->rows != NULL) {
+        return lk_rollout_rows_in_next(in->rows, &out->rows, &out->count, err);
+    }
+    lk_rc rc = (in->file != NULL ? next_lines : next_elements)(in, out, err);
+    if (rc == LK_OK && out->count > 0) {
+        lk_buf_append_text(&out->json, "]}");
+    }
+    return rc;
+}
+
+/* -- opening --------------------------------------------------------------------------------------------------------- */
+static lk_rc read_document(lk_rollout_input *in, lk_err *err)
+{
+    const char *path = in->options->path;
+    lk_bytes    records = {0};
+    lk_rc rc = strcmp(path, "-") == 0 ? lk_file_read_all(0, "stdin", DOCUMENT_BYTES_MAX, &in->document, err)
+                                      : lk_file_read(path, DOCUMENT_BYTES_MAX, &in->document, err);
+    if (rc != LK_OK) {
+        return rc;
+    }
+    lk_bytes            text = lk_buf_view(&in->document);
+    size_t              start = skip_space(text, 0);
+    lk_err              no = {0};
+    const lk_json_field fields[] = {{"records", LK_JSON_RAW, &records, false, NULL}};
+    if (start < text.size && text.data[start] == '{') {
+        bool wrapped = lk_json_read(text, fields, 1, &in->arena, &no) == LK_OK;
+        if (!wrapped) { /* one record */
+            in->elements.items = lk_arena_take(&in->arena, sizeof *in->elements.items);
+            in->elements.items[0] = text;
+            in->elements.count = 1;
+            return LK_OK;
+        }
+        text = records;
+    }
+    rc = lk_json_elements(text, ELEMENTS_MAX, &in->arena, &in->elements, err);
+    if (rc != LK_OK) {
+        lk_context(err, "%s", path);
+    }
+    return rc;
+}
+
+static lk_rc open_lines(lk_rollout_input *in, lk_err *err)
+{
+    const char *path = in->options->path;
+    in->file = strcmp(path, "-") == 0 ? stdin : fopen(path, "rb");
+    return in->file != NULL ? LK_OK : lk_fail_errno(err, errno, "open", path);
+}
+
+static const char *kind_of(const lk_rollout_input_options *o)
+{
+    static const char *const endings[][2] = {{".ndjson", "ndjson"}, {".jsonl", "ndjson"}, {".json", "json"}};
+    size_t                   size = strlen(o->path);
+    if (o->kind != NULL || strcmp(o->path, "-") == 0) {
+        return o->kind != NULL ? o->kind : "ndjson";
+    }
+    for (size_t i = 0; i < sizeof endings / sizeof endings[0]; i++) {
+        size_t length = strlen(endings[i][0]);
+        if (size >= length && strcasecmp(o->path + size - length, endings[i][0]) == 0) {
+            return endings[i][1];
+        }
+    }
+    return "rows";
+}
+
+lk_rc lk_rollout_input_open(const lk_rollout_input_options *options, lk_rollout_input **out, lk_err *err)
+{
+    const char       *kind = kind_of(options);
+    lk_rollout_input *in = calloc(1, sizeof *in);
+    LK_ASSERT(in != NULL);
+    *out = NULL;
+    in->options = options;
+    in->used = calloc(options->payload_count + 1, sizeof *in->used);
+    LK_ASSERT(in->used != NULL);
+    lk_rc rc = check_payloads(options, err);
+    if (rc == LK_OK && strcmp(kind, "ndjson") == 0) {
+        rc = open_lines(in, err);
+    } else if (rc == LK_OK && strcmp(kind, "json") == 0) {
+        rc = read_document(in, err);
+    } else if (rc == LK_OK && options->payload_count > 0) {
+        rc = lk_cli_usage(err, "--payload goes with JSON; rows have a column binary_payload");
+    } else if (rc == LK_OK) {
+        rc = lk_rollout_rows_in_open(options, kind, &in->rows, err);
+    }
+    if (rc != LK_OK) {
+        lk_rollout_input_close(in);
+        return rc;
+    }
+    *out = in;
+    return LK_OK;
+}
+
+const struct ArrowSchema *lk_rollout_input_schema(const lk_rollout_input *in)
+{
+    return in->rows == NULL ? NULL : lk_rollout_rows_in_schema(in->rows);
+}
+
+lk_rc lk_rollout_input_finish(const lk_rollout_input *in, lk_err *err)
+{
+    for (size_t i = 0; i < in->options->payload_count; i++) {
+        if (!in->used[i]) {
+            return lk_cli_usage(err, "--payload %.100s: no record has that id", in->options->payloads[i]);
+        }
+    }
+    return LK_OK;
+}
+
+void lk_rollout_input_close(lk_rollout_input *in)
+{
+    if (in == NULL) {
+        return;
+    }
+    if (in->file != NULL && in->file != stdin) {
+        (void)fclose(in->file);
+    }
+    free(in->line);
+    free(in->used);
+    lk_buf_deinit(&in->document);
+    lk_arena_close(&in->arena);
+    lk_rollout_rows_in_close(in->rows);
+    free(in);
+}
+
+void lk_rollout_group_in_deinit(lk_rollout_group_in *group)
+{
+    for (size_t i = 0; i < group->payload_count; i++) {
+        lk_buf_deinit(&group->payloads[i].bytes);
+    }
+    free(group->payloads);
+    lk_buf_deinit(&group->json);
+    lk_shared_array_unref(group->rows);
+    *group = (lk_rollout_group_in){0};
+}

@@ -1,0 +1,453 @@
+"""test_rollout_cli.py - `lake rollout` as a person types it: settings and where they come from, the server, every verb, exit
+codes. What the stores keep is tests/rollout's matter."""
+import hashlib
+import json
+import os
+import pathlib
+import re
+import signal
+import subprocess
+import time
+import urllib.error
+import urllib.request
+import uuid
+
+import pyarrow as pa
+import pyarrow.parquet as parquet
+import pytest
+
+import lake
+
+CONFIG = (lake.ROOT / "src/base/config.def").read_text()
+OID = uuid.UUID("6ba7b812-9dad-11d1-80b4-00c04fd430c8")
+
+
+def run(*arguments, check=True, environment=None, **more):
+    """Runs lake without this machine's own settings."""
+    clean = {"PATH": os.environ["PATH"], "HOME": os.environ.get("HOME", "/"), **(environment or {})}
+    done = subprocess.run([lake.LAKE, *map(str, arguments)], capture_output=True, timeout=60, env=clean, **more)
+    assert not check or done.returncode == 0, done.stderr.decode()
+    return done
+
+
+class Rollout:
+    """`lake rollout serve` on a directory."""
+
+    def __init__(self, data_dir, *extra, environment=None, command=("rollout", "serve")):
+        self.data_dir, self.extra, self.command = pathlib.Path(data_dir), extra, command
+        self.environment = environment or {}
+
+    def __enter__(self):
+        ready = self.data_dir.parent / f"ready-{uuid.uuid4().hex}.json"
+        self.log = self.data_dir.parent / "rollout.log"
+        clean = {"PATH": os.environ["PATH"], **self.environment}
+        where = ["--port", "0"] if self.command[0] == "rollout" else []
+        self.process = subprocess.Popen(
+            [lake.LAKE, *self.command, *where, "--data-dir", str(self.data_dir), "--ready-file", str(ready), *self.extra],
+            stderr=self.log.open("ab"), env=clean)
+        deadline = time.monotonic() + 20
+        while not ready.exists():
+            assert self.process.poll() is None and time.monotonic() < deadline, self.log.read_text()
+            time.sleep(0.01)
+        self.ready = json.loads(ready.read_text())
+        assert self.ready["pid"] == self.process.pid
+        self.url = "http://" + self.ready["rollout"]
+        return self
+
+    def __exit__(self, *unused):
+        if self.process.poll() is None:
+            self.process.kill()
+            self.process.wait()
+
+    def stop(self):
+        self.process.send_signal(signal.SIGTERM)
+        return self.process.wait(40)
+
+    def cli(self, *arguments, **more):
+        return run("rollout", *arguments, "--url", self.url, **more)
+
+    def http(self, path, method="GET", body=None, token=None):
+        headers = {"Content-Type": "application/json"} if body is not None else {}
+        if token:
+            headers["Authorization"] = f"Bearer {token}"
+        request = urllib.request.Request(self.url + path, method=method, headers=headers,
+                                         data=None if body is None else json.dumps(body).encode())
+        try:
+            with urllib.request.urlopen(request, timeout=20) as answer:
+                return answer.status, answer.read()
+        except urllib.error.HTTPError as error:
+            return error.code, error.read()
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory):
+    with Rollout(tmp_path_factory.mktemp("rollout") / "data", "--instance-id", "rollout-0") as running:
+        yield running
+
+
+def ndjson(text):
+    return [json.loads(line) for line in text.decode().splitlines()]
+
+
+# -- settings ------------------------------------------------------------------------------------------------------------
+
+def checked(*flags, environment=None):
+    return json.loads(run("rollout", "--check-config", "--json", *flags, environment=environment).stdout)
+
+
+def rows_of_config():
+    """name -> (default, minimum or None, maximum or None), of the settings that flags stand for."""
+    rows = {}
+    for name, default, low, high in re.findall(r'^N\(\w+,\s+"(\w+)",\s+(\d+),\s*(\d+),\s*(\d+),', CONFIG, re.M):
+        rows[name] = (default, int(low), int(high))
+    for name, default in re.findall(r'^S\(\w+,\s+"(\w+)",\s+(NULL|"[^"]*"),', CONFIG, re.M):
+        rows[name] = (None if default == "NULL" else default[1:-1], None, None)
+    return rows
+
+
+def values_of(setting):
+    """Two other values that this setting may have."""
+    name, (default, low, high) = setting, rows_of_config()[setting]
+    words = {"ROLLOUT_MERGE_MODE": ("background", "inline"), "ROLLOUT_VISIBILITY": ("deferred", "immediate"),
+             "ROLLOUT_FSYNC": ("never", "always"), "ROLLOUT_WAL": ("always", "never"),
+             "ROLLOUT_ON_CONFLICT": ("keep", "accept"), "ROLLOUT_SCHEMA_PROFILE": ("v031", "v036"),
+             "ROLLOUT_CHECKOUT_SCOPE": ("shared", "request"), "ROLLOUT_CORS": ("always", "never"),
+             "ROLLOUT_MAX_INFLIGHT_BLOB_BYTES": ("1024", "0"), "ROLLOUT_LISTEN_HOST": ("127.0.0.2", "::1"),
+             "ROLLOUT_DATA_DIR": ("here", "there"), "INSTANCE_ID": ("a", "b"),
+             "ROLLOUT_STORAGE_ENDPOINT": ("http://127.0.0.1:1", "http://127.0.0.1:2")}
+    if low is not None:
+        return str(low + 1), str(low + 2)
+    return words.get(name)
+
+
+def test_flag_goes_before_variable_and_variable_before_default():
+    """Every flag of the server, three times."""
+    defaults = checked()["settings"]
+    assert len(defaults) >= 36
+    for setting in defaults:
+        assert (setting["value"], setting["source"]) == (rows_of_config()[setting["variable"]][0], "default")
+    tried = {s["variable"]: (s["flag"], *values_of(s["variable"])) for s in defaults if values_of(s["variable"])}
+    assert len(tried) >= 30 # the others are switches, or files that must exist
+    variables = {name: first for name, (_, first, _) in tried.items()}
+    flags = [word for flag, _, second in tried.values() for word in (flag, second)]
+    got = {s["variable"]: (s["value"], s["source"]) for s in checked(environment=variables)["settings"]}
+    assert {name: got[name] for name in tried} == {name: (first, name) for name, (_, first, _) in tried.items()}
+    got = {s["variable"]: (s["value"], s["source"]) for s in checked(*flags, environment=variables)["settings"]}
+    assert {name: got[name] for name in tried} == {name: (second, flag) for name, (flag, _, second) in tried.items()}
+    switches = ["--strict-alignment", "--require-instance-id", "--wal-gc"]
+    got = {s["flag"]: (s["value"], s["source"]) for s in checked(*switches, "--instance-id", "x")["settings"]}
+    assert {flag: got[flag] for flag in switches} == {flag: ("1", flag) for flag in switches}
+
+
+@pytest.mark.parametrize("flags, environment, instance, source", [
+    ([], {}, "default", "default"),
+    ([], {"HOSTNAME": "h"}, "h", "HOSTNAME"),
+    ([], {"HOSTNAME": ""}, "default", "default"),
+    ([], {"HOSTNAME": "h", "INSTANCE_ID": "i"}, "i", "INSTANCE_ID"),
+    ([], {"HOSTNAME": "h", "INSTANCE_ID": ""}, "h", "HOSTNAME"),
+    (["--instance-id", "f"], {"HOSTNAME": "h", "INSTANCE_ID": "i"}, "f", "--instance-id"),
+    (["--instance-id="], {"HOSTNAME": "h", "INSTANCE_ID": "i"}, "i", "INSTANCE_ID"),
+    (["--instance-id="], {"HOSTNAME": "h"}, "h", "HOSTNAME"),
+    (["--instance-id", "node/\u03b1"], {}, "node/\u03b1", "--instance-id"),
+])
+def test_who_an_instance_is(flags, environment, instance, source):
+    got = checked(*flags, environment=environment)
+    assert (got["instance_id"], got["instance_source"]) == (instance, source)
+    assert got["shard"] == str(uuid.uuid5(OID, instance))
+
+
+@pytest.mark.parametrize("flags, environment, said", [
+    (["--port", "65536"], {}, "--port must be 0..65535"),
+    (["--port", "-1"], {}, "--port must be 0..65535"),
+    ([], {"ROLLOUT_LISTEN_PORT": "tcp://10.0.0.1:3000"}, "ROLLOUT_LISTEN_PORT must be 0..65535"),
+    (["--rollout-flush-interval-secs", "0"], {}, "--rollout-flush-interval-secs must be 1..3600 seconds"),
+    (["--fsync", "sometimes"], {}, "--fsync must be one of always never"),
+    ([], {"ROLLOUT_WAL": "x"}, "ROLLOUT_WAL must be one of auto always never"),
+    (["--visibility", "deferred", "--wal", "never"], {}, "--wal"),
+    (["--rollout-max-inflight-blob-bytes", "lots"], {}, "must be auto or a number of bytes"),
+    (["--data-dir", "gs://bucket/x"], {}, "gs://"),
+    (["--data-dir", "az://container/x"], {}, "az://"),
+    (["--data-dir", "s3://"], {}, "s3://"),
+    (["--host", "rollout.example"], {}, "rollout.example"),
+    (["--host", "0.0.0.0"], {}, "--tls-cert and --tls-key, and --auth-token-file; or LAKE_ALLOW_INSECURE=1"),
+    (["--require-instance-id"], {}, "set INSTANCE_ID"),
+    (["--tls-cert", "/nowhere.pem"], {}, "--tls-cert and --tls-key go together"),
+    (["--auth-token-file", "/nowhere"], {}, "/nowhere"),
+    (["--rollout-merge-after", "1"], {}, "unknown option --rollout-merge-after"),
+])
+def test_a_bad_setting_ends_with_2_and_one_line(tmp_path, flags, environment, said):
+    for check in (["--check-config"], []):
+        done = run("rollout", "serve", *flags, *check, check=False, environment=environment, cwd=tmp_path)
+        assert done.returncode == 2, done.stderr
+        assert said in done.stderr.decode() and done.stderr.count(b"\n") == 1 and done.stdout == b""
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_an_override_by_name_lets_it_listen_everywhere():
+    got = checked("--host", "0.0.0.0", environment={"LAKE_ALLOW_INSECURE": "1"})
+    assert got["address"] == "0.0.0.0:3000"
+    assert checked("--host", "::1", "--port", "4000")["address"] == "[::1]:4000"
+
+
+def test_help_lists_every_flag_with_its_variable():
+    text = run("rollout", "--help").stdout.decode()
+    for setting in checked()["settings"]:
+        assert setting["flag"] in text and f"[{setting['variable']}" in text
+    assert "read  6f1c" in text and "SIGTERM" in text and "docs/OPERATIONS.md" in text
+    for verb in ("serve", "put", "list", "get", "blob", "merge"):
+        assert run("rollout", verb, "--help").stdout.startswith(b"usage: lake rollout " + verb.encode())
+    assert b"rollout put" in run("--help").stdout
+
+
+# -- the server ----------------------------------------------------------------------------------------------------------
+
+def test_it_says_who_it_is_and_ends_with_0(tmp_path):
+    with Rollout(tmp_path / "data", environment={"HOSTNAME": "pod-3"}) as running:
+        ready = json.loads(running.http("/api/v1/ready")[1])
+        assert (ready["instance_id"], ready["instance_id_source"]) == ("pod-3", "HOSTNAME")
+        assert ready["shard"] == str(uuid.uuid5(OID, "pod-3"))
+        running.cli("put", "rl", "-", "--create", input=b'{"rollout_id":"r"}')
+        assert running.stop() == 0
+        log = running.log.read_text()
+        assert "rollout instance id=pod-3 source=HOSTNAME" in log and "stopped" in log
+
+
+def test_the_verb_may_be_left_out(tmp_path):
+    with Rollout(tmp_path / "data", command=("rollout",)) as running:
+        assert running.http("/api/v1/health") == (200, b'{"status":"ok"}')
+
+
+def test_an_address_in_use_is_said(server, tmp_path):
+    port = server.url.rsplit(":", 1)[1]
+    done = run("rollout", "--port", port, "--data-dir", tmp_path / "d", check=False)
+    assert done.returncode == 5 and b"choose another port" in done.stderr
+
+
+def test_tokens_and_their_roles(tmp_path):
+    tokens = tmp_path / "tokens"
+    tokens.write_text("read r-token\nwrite w-token\nadmin a-token\n")
+    tokens.chmod(0o600)
+    with Rollout(tmp_path / "data", "--auth-token-file", str(tokens)) as running:
+        assert running.http("/api/v1/health")[0] == 200
+        assert running.cli("list", check=False).returncode == 3
+        denied = running.cli("put", "rl", "-", "--create", check=False, input=b'{"rollout_id":"r"}',
+                             environment={"ROLLOUT_TOKEN": "r-token"})
+        assert denied.returncode == 3
+        running.cli("put", "rl", "-", "--create", input=b'{"rollout_id":"r"}', environment={"ROLLOUT_TOKEN": "w-token"})
+        (tmp_path / "mine").write_text("r-token\n")
+        assert running.cli("list", "--token-file", tmp_path / "mine").stdout == b"rl\n"
+        assert running.cli("merge", "rl", check=False, environment={"ROLLOUT_TOKEN": "w-token"}).returncode == 3
+        assert running.cli("merge", "rl", environment={"ROLLOUT_TOKEN": "a-token"}).returncode == 0
+
+
+def test_beside_the_other_servers(tmp_path):
+    with Rollout(tmp_path / "data", "--addr", "127.0.0.1:0", "--rollout-addr", "127.0.0.1:0", command=("serve",)) as running:
+        running.cli("put", "rl", "-", "--create", input=b'{"id":"x","rollout_id":"r"}')
+        assert running.cli("list", "rl", "--columns", "id", "--format", "ndjson").stdout == b'{"id":"x"}\n'
+        endpoint = "grpc://" + running.ready["query"]
+        assert b"1" in run("sql", "SELECT 1 AS one", "--endpoint", endpoint).stdout
+        assert (tmp_path / "data/rollouts/rl.rollout.lance").is_dir()
+        assert running.stop() == 0
+
+
+# -- put -------------------------------------------------------------------------------------------------------------------
+
+def rows_in(server, name, *more):
+    return ndjson(server.cli("list", name, "--format", "ndjson", *more).stdout)
+
+
+def test_put_reads_every_kind_of_file(server, tmp_path):
+    record = {"rollout_id": "r", "content": 'say "id": 1', "output_tokens": [1, 2], "reward": 0.1, "metadata": {"id": [1, {"id": 2}]}}
+    files = {"a.ndjson": f"\n{json.dumps({**record, 'id': 'a-1'})}\n\n  {json.dumps({'id': 'a-2', 'rollout_id': 'q'})}\r\n",
+             "b.json": json.dumps({"records": [{**record, "id": "b-1"}, {"id": "b-2", "rollout_id": "q"}]}),
+             "c.json": json.dumps([{**record, "id": "c-1"}, {"id": "c-2", "rollout_id": "q"}], indent=2),
+             "d.json": json.dumps({**record, "id": "d-1"}, indent=2)}
+    server.cli("put", "kinds", "-", "--create", input=b"")
+    for name, text in files.items():
+        (tmp_path / name).write_text(text)
+        done = json.loads(server.cli("put", "kinds", tmp_path / name, "--json").stdout)
+        assert done["records"] == (1 if name == "d.json" else 2) and done["adds"] == 1
+    got = {row["id"]: row for row in rows_in(server, "kinds")}
+    assert sorted(got) == ["a-1", "a-2", "b-1", "b-2", "c-1", "c-2", "d-1"]
+    for first in ("a-1", "b-1", "c-1", "d-1"):
+        assert {key: got[first][key] for key in record} == record
+
+
+@pytest.mark.parametrize("there", [True, False])
+@pytest.mark.parametrize("ending", ["parquet", "arrow", "csv"])
+def test_put_reads_rows(server, tmp_path, ending, there):
+    table = pa.table({"rollout_id": ["r1", "r2"], "output_tokens": [[1, 2], [3]], "reward": [0.5, None],
+                      "binary_payload": pa.array([b"bytes", None], pa.large_binary())})
+    if ending == "csv":
+        table = table.select(["rollout_id", "reward"])
+        (tmp_path / "rows.csv").write_text("rollout_id,reward\nr1,0.5\nr2,\n")
+    elif ending == "parquet":
+        parquet.write_table(table, tmp_path / "rows.parquet")
+    else:
+        with pa.ipc.new_file(str(tmp_path / "rows.arrow"), table.schema) as out:
+            out.write_table(table)
+    name = f"rows_{ending}"
+    where = ["--url", server.url] if there else ["--data-dir", tmp_path / "data"]
+    ids = run("rollout", "put", name, tmp_path / f"rows.{ending}", "--create", "--ids", *where).stdout.decode().split()
+    assert len(ids) == 2 and {uuid.UUID(text).version for text in ids} == {7}
+    rows = ndjson(run("rollout", "list", name, "--format", "ndjson", *where).stdout)
+    rows.sort(key=lambda row: row["rollout_id"])
+    assert [(row["id"], row["rollout_id"], row.get("reward")) for row in rows] == [(ids[0], "r1", 0.5), (ids[1], "r2", None)]
+    if ending != "csv":
+        assert [row["output_tokens"] for row in rows] == [[1, 2], [3]]
+        assert run("rollout", "blob", name, ids[0], "-o", "-", *where).stdout == b"bytes"
+
+
+def test_put_gives_ids_before_it_sends(server, tmp_path):
+    done = server.cli("put", "ids", "-", "--create", "--ids", input=b'{"rollout_id":"r"}\n{}\n{"id":"mine","rollout_id":"r"}',
+                      check=False)
+    assert done.returncode == 1 and b"rollout_id" in done.stderr and done.stdout == b""
+    done = server.cli("put", "ids", "-", "--ids", input=b'{"rollout_id":"r"}\n{"rollout_id":"r", "id" : "mine"}\n')
+    made, mine = done.stdout.decode().split()
+    assert uuid.UUID(made).version == 7 and mine == "mine"
+    assert {row["id"] for row in rows_in(server, "ids")} == {made, "mine"}
+
+
+def test_put_goes_in_groups(server, tmp_path):
+    lines = "".join(json.dumps({"id": f"g{i:03}", "rollout_id": "r", "content": "x" * 100}) + "\n" for i in range(100))
+    (tmp_path / "g.ndjson").write_text(lines)
+    assert json.loads(server.cli("put", "groups", tmp_path / "g.ndjson", "--create", "--json", "--batch-rows", "30").stdout)[
+        "adds"] == 4
+    (tmp_path / "h.ndjson").write_text(lines.replace('"g', '"h'))
+    assert json.loads(server.cli("put", "groups", tmp_path / "h.ndjson", "--json", "--batch-bytes", "1500").stdout)["adds"] >= 9
+    assert [row["id"] for row in rows_in(server, "groups", "--order", "id")] == [f"{c}{i:03}" for c in "gh" for i in range(100)]
+    server.cli("put", "groups", tmp_path / "g.ndjson") # the same records again add nothing
+    assert len(rows_in(server, "groups")) == 200
+
+
+def test_payload_files(server, tmp_path):
+    payload = os.urandom(300_000)
+    (tmp_path / "take.bin").write_bytes(payload)
+    (tmp_path / "p.json").write_text(json.dumps([{"id": "plain", "rollout_id": "r"}, {
+        "id": "with/one", "rollout_id": "r", "payload_checksum": "sha256:" + hashlib.sha256(payload).hexdigest()}]))
+    server.cli("put", "files", tmp_path / "p.json", "--create", "--payload", f"with/one={tmp_path / 'take.bin'}")
+    server.cli("blob", "files", "with/one", "-o", tmp_path / "back.bin")
+    assert (tmp_path / "back.bin").read_bytes() == payload
+    assert server.cli("blob", "files", "with/one", "-o", "-").stdout == payload
+    assert json.loads(server.cli("get", "files", "with/one").stdout)["payload_size"] == len(payload)
+    for wrong in ("plain", "nobody"):
+        assert server.cli("blob", "files", wrong, "-o", tmp_path / "none", check=False).returncode == 4
+        assert not (tmp_path / "none").exists()
+    for payload in (f"nobody={tmp_path / 'take.bin'}", "plain"):
+        done = server.cli("put", "files", "-", "--payload", payload, check=False, input=b'{"id":"other","rollout_id":"r"}')
+        assert done.returncode == 2 and b"--payload" in done.stderr
+
+
+@pytest.mark.parametrize("text, code, said", [
+    (b"[1]", 1, b"record 1 is no JSON object"), (b"nonsense", 1, b"record 1"), (b'{"rollout_id":', 1, b"record 0"),
+    (b'{"rollout_id":"r","sequence_order":"x"}', 1, b"sequence_order"), (b'{"rollout_id":"r","output_tokens":[1.5]}', 1, b"output_tokens"),
+])
+def test_a_record_that_cannot_be_is_told(server, text, code, said):
+    server.cli("put", "bad", "-", "--create", input=b"")
+    done = server.cli("put", "bad", "-", input=text, check=False)
+    assert done.returncode == code and said in done.stderr, done.stderr
+    assert rows_in(server, "bad") == []
+
+
+def test_what_is_not_there(server, tmp_path):
+    assert server.cli("put", "nowhere", "-", input=b'{"rollout_id":"r"}', check=False).returncode == 4
+    assert server.cli("put", "rl", tmp_path / "none.ndjson", check=False).returncode == 4
+    assert server.cli("put", "rl", tmp_path / "what.xyz", check=False).returncode == 2
+    assert server.cli("list", "nowhere", check=False).returncode == 4
+    assert server.cli("get", "nowhere", "x", check=False).returncode == 4
+    assert server.cli("merge", "nowhere", check=False).returncode == 4
+    assert run("rollout", "list", "--url", "ftp://x", check=False).returncode == 2
+    assert run("rollout", "list", "--url", "http://127.0.0.1:1", "--retry-secs", "0", check=False).returncode == 5
+
+
+# -- list ------------------------------------------------------------------------------------------------------------------
+
+@pytest.fixture(scope="module")
+def filled(server):
+    lines = "".join(json.dumps({"id": f"i{i}", "rollout_id": f"r{i % 3}", "policy_version": f"v{i % 2}", "reward": i / 10,
+                                "output_tokens": [i], "created_at": f"2026-01-01T00:00:{i:02}Z"}) + "\n" for i in range(10))
+    server.cli("put", "full", "-", "--create", "--batch-rows", "3", input=lines.encode())
+    return server
+
+
+def test_list_in_every_form(filled, tmp_path):
+    rows = rows_in(filled, "full")
+    assert [row["id"] for row in rows] == [f"i{i}" for i in range(10)]
+    assert rows[3] == {"id": "i3", "rollout_id": "r0", "problem_id": "r0", "sequence_order": 0, "role": "assistant",
+                       "created_at": "2026-01-01T00:00:03Z", "content_type": "text/plain", "output_tokens": [3], "reward": 0.3,
+                       "policy_version": "v1"}
+    assert json.loads(filled.cli("list", "full", "--format", "json").stdout) == rows
+    assert b"i9" in filled.cli("list", "full").stdout
+    for ending in ("parquet", "arrow", "ndjson", "json", "csv"):
+        path = tmp_path / f"o.{ending}"
+        done = filled.cli("list", "full", "-o", path)
+        assert b"10 rows" in done.stderr
+        if ending == "parquet":
+            assert parquet.read_table(path).column("reward").to_pylist() == pa.array([i / 10 for i in range(10)], pa.float32()).to_pylist()
+        if ending == "arrow":
+            assert pa.ipc.open_file(path).read_all().column("id").to_pylist() == [f"i{i}" for i in range(10)]
+        if ending == "ndjson":
+            assert ndjson(path.read_bytes()) == rows
+    stream = pa.ipc.open_stream(filled.cli("list", "full", "-o", "-").stdout).read_all()
+    assert stream.column("output_tokens").to_pylist() == [[i] for i in range(10)]
+
+
+def test_list_of_some(filled):
+    def ids(*more):
+        return [row["id"] for row in rows_in(filled, "full", *more)]
+    assert ids("--filter", '{"policy_version":"v1","rollout_id":{"in":["r0","r1"]}}') == ["i1", "i3", "i7", "i9"]
+    assert ids("--limit", "2", "--offset", "3") == ["i3", "i4"]
+    assert ids("--order", "id", "--limit", "0") == []
+    assert rows_in(filled, "full", "--columns", "id,reward", "--limit", "1") == [{"id": "i0", "reward": 0}]
+    assert json.loads(filled.cli("list", "full", "--format", "json", "--limit", "0").stdout) == []
+    for wrong in (("--filter", '{"x":1}'), ("--order", "x"), ("--columns", "nothing")):
+        assert filled.cli("list", "full", *wrong, check=False).returncode == 1
+    assert "full" in json.loads(filled.cli("list", "--format", "json").stdout)
+
+
+def test_a_reader_that_has_enough_ends_the_list(filled):
+    listing = subprocess.Popen([lake.LAKE, "rollout", "list", "full", "--format", "ndjson", "--url", filled.url],
+                               stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+    listing.stdout.readline()
+    listing.stdout.close()
+    assert listing.wait(20) == 0, listing.stderr.read()
+    listing.stderr.close()
+
+
+def test_get_and_merge(filled):
+    assert json.loads(filled.cli("get", "full", "i5").stdout)["reward"] == 0.5
+    assert filled.cli("get", "full", "nobody", check=False).returncode == 4
+    before = rows_in(filled, "full")
+    assert json.loads(filled.cli("merge", "full", "--json").stdout)["rows"] == 10
+    assert json.loads(filled.cli("merge", "full", "--json").stdout)["rows"] == 0
+    assert rows_in(filled, "full") == before
+
+
+# -- without a server --------------------------------------------------------------------------------------------------------
+
+def test_every_verb_in_place(tmp_path):
+    place = ["--data-dir", tmp_path / "data"]
+    lines = b'{"id":"one","rollout_id":"r","policy_version":"v1"}\n{"id":"two","rollout_id":"r"}\n'
+    (tmp_path / "take").write_bytes(b"12345")
+    assert run("rollout", "put", "rl", "-", *place, input=lines, check=False).returncode == 4
+    run("rollout", "put", "rl", "-", "--create", "--payload", f"two={tmp_path / 'take'}", *place, input=lines)
+    assert run("rollout", "list", *place).stdout == b"rl\n"
+    rows = ndjson(run("rollout", "list", "rl", "--format", "ndjson", "--filter", '{"policy_version":"v1"}', *place).stdout)
+    assert [row["id"] for row in rows] == ["one"]
+    assert json.loads(run("rollout", "get", "rl", "two", *place).stdout)["payload_size"] == 5
+    assert run("rollout", "blob", "rl", "two", "-o", "-", *place).stdout == b"12345"
+    assert run("rollout", "blob", "rl", "one", "-o", "-", *place, check=False).returncode == 4
+    assert run("rollout", "get", "rl", "three", *place, check=False).returncode == 4
+    assert json.loads(run("rollout", "merge", "rl", "--json", *place).stdout)["rows"] == 2
+    shards = [path.name for path in (tmp_path / "data/rl.rollout.lance/_mem_wal").iterdir()]
+    assert shards == [str(uuid.uuid5(OID, "cli"))]
+    assert run("rollout", "list", "--url", "http://127.0.0.1:1", *place, check=False).returncode == 2
+
+
+def test_in_place_beside_a_server_fences_nobody(tmp_path):
+    with Rollout(tmp_path / "data", environment={"INSTANCE_ID": "rollout-0"}) as running:
+        running.cli("put", "rl", "-", "--create", input=b'{"id":"s1","rollout_id":"r"}')
+        run("rollout", "put", "rl", "-", "--data-dir", tmp_path / "data", input=b'{"id":"c1","rollout_id":"r"}',
+            environment={"INSTANCE_ID": "rollout-0", "HOSTNAME": "rollout-0"})
+        running.cli("put", "rl", "-", input=b'{"id":"s2","rollout_id":"r"}')
+        assert {row["id"] for row in rows_in(running, "rl")} == {"s1", "c1", "s2"}
