@@ -1,0 +1,103 @@
+"""shards.py - reads the shards of a rollout table from its directory, by the published format alone: no code of lake's."""
+import pathlib
+import re
+import uuid
+
+
+def fields(message):
+    """A protobuf message's fields as (number, bytes or int)."""
+    at = 0
+
+    def number():
+        nonlocal at
+        value, shift = 0, 0
+        while True:
+            byte = message[at]
+            at += 1
+            value |= (byte & 127) << shift
+            shift += 7
+            if byte < 128:
+                return value
+    while at < len(message):
+        tag = number()
+        if tag & 7 == 2:
+            size = number()
+            assert at + size <= len(message)
+            yield tag >> 3, message[at:at + size]
+            at += size
+        else:
+            assert tag & 7 == 0, tag
+            yield tag >> 3, number()
+
+
+def of_instance(identity):
+    return str(uuid.uuid5(uuid.NAMESPACE_OID, identity))
+
+
+class Shard:
+    """A shard at one version of its manifest: the newest, or the one that is asked for."""
+
+    def __init__(self, directory, version=None):
+        self.directory, self.uuid = pathlib.Path(directory), pathlib.Path(directory).name
+        self.versions = sorted(int(path.name[:64][::-1], 2) for path in (self.directory / "manifest").iterdir()
+                               if re.fullmatch(r"[01]{64}\.binpb", path.name))
+        self.version = version or (self.versions[-1] if self.versions else 0)
+        self.epoch = self.replay_after = self.spec_id = 0
+        self.current_generation, self.generations, self.sealed = 1, [], False
+        if self.version:
+            self.read(self.path(self.version).read_bytes())
+
+    def path(self, version):
+        return self.directory / "manifest" / f"{version:064b}"[::-1].__add__(".binpb")
+
+    def read(self, message):
+        for number, value in fields(message):
+            if number == 1:
+                assert value == self.version, "a manifest names another version than its file"
+            elif number == 2:
+                self.epoch = value
+            elif number == 3:
+                self.replay_after = value
+            elif number == 6:
+                self.current_generation = value
+            elif number == 8:
+                entry = dict(fields(value))
+                self.generations.append((entry[1], entry[2].decode()))
+            elif number == 10:
+                self.spec_id = value
+            elif number == 11:
+                assert str(uuid.UUID(bytes=dict(fields(value))[1])) == self.uuid, "a manifest names another shard"
+
+    def paths(self):
+        return [self.directory / name for _, name in self.generations]
+
+    def directories(self):
+        """All generation directories, listed or not."""
+        return sorted(path for path in self.directory.iterdir() if "_gen_" in path.name)
+
+
+def all_of(path):
+    """The shards of a table, by uuid."""
+    root = pathlib.Path(path) / "_mem_wal"
+    names = sorted(root.iterdir()) if root.exists() else []
+    return [Shard(name) for name in names if re.fullmatch(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}", name.name)]
+
+
+def one(path, identity):
+    return Shard(pathlib.Path(path) / "_mem_wal" / of_instance(identity))
+
+
+def pending(path):
+    return sum(len(shard.generations) for shard in all_of(path))
+
+
+def check_chain(shard):
+    """No gap from the first kept version to the last; epochs never fall; generation numbers never repeat or fall."""
+    assert shard.versions == list(range(shard.versions[0], shard.versions[-1] + 1)), shard.versions
+    epoch, current = 0, 1
+    for version in shard.versions:
+        at = Shard(shard.directory, version)
+        assert at.epoch >= epoch and at.current_generation >= current, f"version {version} went back"
+        numbers = [number for number, _ in at.generations]
+        assert numbers == sorted(set(numbers)) and all(number < at.current_generation for number in numbers)
+        epoch, current = at.epoch, at.current_generation
