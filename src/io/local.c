@@ -690,7 +690,7 @@ lk_rc lk_local_store_open(lk_store **out, lk_bytes root, bool durable, lk_err *e
     lk_buf_append_bytes(&copy, root);
     self->root = copy.data;
     self->durable = durable;
-    self->base = (lk_store){&local_ops, lk_buf_view(&copy)};
+    self->base = (lk_store){.ops = &local_ops, .uri = lk_buf_view(&copy)};
     lk_mutex_init(&self->mutex, LK_RANK_IO);
     lk_late_init(&self->late, NULL);
     *out = &self->base;

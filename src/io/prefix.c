@@ -170,6 +170,6 @@ lk_store *lk_prefix_store_new(lk_store *store, lk_bytes directory)
     self->under = store;
     lk_buf_append_bytes(&self->directory, directory);
     lk_buf_format(&self->uri, "%.*s/%.*s", LK_FMT(store->uri), LK_FMT(directory));
-    self->base = (lk_store){.ops = &self->ops, .uri = lk_buf_view(&self->uri)};
+    self->base = (lk_store){.ops = &self->ops, .uri = lk_buf_view(&self->uri), .far = self->under->far};
     return &self->base;
 }

@@ -288,6 +288,7 @@ lk_rc lk_s3_store_open(lk_store **out, lk_bytes uri, const lk_s3_options *option
     lk_s3_store *store = calloc(1, sizeof *store);
     LK_ASSERT(store != NULL);
     store->base.ops = &s3_ops;
+    store->base.far = true;
     store->options = *options;
     store->region = options->region != NULL ? lk_bytes_of(options->region) : LK_LITERAL("us-east-1");
     lk_mutex_init(&store->mutex, LK_RANK_IO);

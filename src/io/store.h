@@ -81,6 +81,7 @@ struct lk_store_ops {
 struct lk_store {
     const struct lk_store_ops *ops;
     lk_bytes                   uri; /* root, for messages to operators */
+    bool                       far; /* calls wait for a network: who has several makes them side by side */
 };
 struct lk_store_reader {
     lk_store *store;

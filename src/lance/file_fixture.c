@@ -3,6 +3,7 @@
 
 #include "arrow/schema.h"
 #include "base/arena.h"
+#include "lance/file_ahead.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -37,6 +38,9 @@ static lk_rc memory_open(lk_store *store, lk_bytes key, lk_store_reader **out, u
 static lk_rc memory_read(lk_store_reader *base, const lk_store_range *ranges, size_t count, lk_err *err)
 {
     fixture_memory *store = memory_of(base->store);
+    if (store->calls++ == store->fails_at) {
+        return lk_fail(err, LK_E_IO, "injected");
+    }
     for (size_t i = 0; i < count; i++) {
         if (ranges[i].offset > store->object.size || ranges[i].size > store->object.size - ranges[i].offset) {
             return lk_fail(err, LK_E_CORRUPT_FILE, "past the end");
@@ -99,7 +103,8 @@ static const struct lk_store_ops memory_ops = {.open = memory_open,
 
 void fixture_memory_init(fixture_memory *store)
 {
-    *store = (fixture_memory){.base = {&memory_ops, LK_LITERAL("memory")}};
+    *store =
+        (fixture_memory){.base = {.ops = &memory_ops, .uri = LK_LITERAL("memory")}, .fails_at = SIZE_MAX};
 }
 
 void fixture_memory_deinit(fixture_memory *store)
@@ -296,6 +301,21 @@ static lk_rc read_columns(lk_file_reader *file, const struct ArrowSchema *schema
     return rc;
 }
 
+static lk_file_ahead *look_ahead(lk_file_reader *file, const struct ArrowSchema *schema,
+    const lk_row_range *ranges, size_t count, lk_buffer_pool *pool)
+{
+    lk_field_source sources[COLUMNS];
+    lk_file_ahead  *ahead = NULL;
+    lk_arena        arena = {0};
+    size_t          column = 0;
+    for (size_t i = 0; i < COLUMNS; i++) {
+        fill_source(schema->children[i], file, &column, &arena, &sources[i]);
+    }
+    lk_file_ahead_open(sources, COLUMNS, ranges, count, pool, &ahead);
+    lk_arena_close(&arena);
+    return ahead;
+}
+
 lk_rc fixture_read(
     fixture_memory *store, const lk_row_range *ranges, size_t count, struct ArrowArray *out, lk_err *err)
 {
@@ -318,7 +338,10 @@ lk_rc fixture_read(
         ranges = &all;
         count = all.count > 0;
     }
+    lk_file_ahead *ahead = store->base.far ? look_ahead(file, &schema, ranges, count, pool) : NULL;
+    store->calls_ahead = store->calls;
     rc = read_columns(file, &schema, ranges, count, pool, out, err);
+    lk_file_ahead_close(ahead);
     if (rc != LK_OK) {
         lk_array_release(out);
     }
@@ -326,4 +349,78 @@ lk_rc fixture_read(
     lk_file_reader_unref(file);
     lk_schema_release(&schema);
     return rc;
+}
+
+/* -- comparing ------------------------------------------------------------------------------------- */
+static bool view_null(const struct ArrowArrayView *view, int64_t row)
+{
+    return ArrowArrayViewIsNull(view, row) != 0;
+}
+
+static void same_value(
+    const struct ArrowArrayView *a, const struct ArrowArrayView *b, int64_t row, int64_t other);
+
+static void same_children(
+    const struct ArrowArrayView *a, const struct ArrowArrayView *b, int64_t row, int64_t other, int64_t items)
+{
+    for (int64_t child = 0; child < a->n_children; child++) {
+        for (int64_t item = 0; item < items; item++) {
+            same_value(a->children[child], b->children[child], row * items + item, other * items + item);
+        }
+    }
+}
+
+static bool is_number(const struct ArrowArrayView *view)
+{
+    return view->storage_type >= NANOARROW_TYPE_BOOL && view->storage_type <= NANOARROW_TYPE_DOUBLE;
+}
+
+static void same_value(
+    const struct ArrowArrayView *a, const struct ArrowArrayView *b, int64_t row, int64_t other)
+{
+    LK_ASSERT(view_null(a, row) == view_null(b, other));
+    if (view_null(a, row)) {
+        return;
+    }
+    if (a->n_children > 0) {
+        bool list = a->storage_type == NANOARROW_TYPE_FIXED_SIZE_LIST;
+        same_children(a, b, row, other, list ? a->layout.child_size_elements : 1);
+    } else if (a->storage_type == NANOARROW_TYPE_DECIMAL128) {
+        const char *one = (const char *)a->buffer_views[1].data.as_uint8 + row * 16;
+        LK_ASSERT(memcmp(one, (const char *)b->buffer_views[1].data.as_uint8 + other * 16, 16) == 0);
+    } else if (is_number(a)) {
+        double one = ArrowArrayViewGetDoubleUnsafe(a, row), two = ArrowArrayViewGetDoubleUnsafe(b, other);
+        LK_ASSERT(one == two);
+    } else {
+        struct ArrowBufferView one = ArrowArrayViewGetBytesUnsafe(a, row),
+                               two = ArrowArrayViewGetBytesUnsafe(b, other);
+        LK_ASSERT(one.size_bytes == two.size_bytes);
+        LK_ASSERT(one.size_bytes == 0 || memcmp(one.data.data, two.data.data, (size_t)one.size_bytes) == 0);
+    }
+}
+
+void fixture_open_view(const struct ArrowArray *array, struct ArrowArrayView *view)
+{
+    struct ArrowSchema schema;
+    struct ArrowError  error;
+    fixture_every_schema(&schema);
+    LK_ASSERT(ArrowArrayViewInitFromSchema(view, &schema, &error) == NANOARROW_OK);
+    LK_ASSERT(ArrowArrayViewSetArray(view, array, &error) == NANOARROW_OK);
+    LK_ASSERT(ArrowArrayViewValidate(view, NANOARROW_VALIDATION_LEVEL_FULL, NULL) == NANOARROW_OK);
+    lk_schema_release(&schema);
+}
+
+void fixture_same_rows(const struct ArrowArray *expected, int64_t start, const struct ArrowArray *actual,
+    int64_t at, int64_t count)
+{
+    struct ArrowArrayView a, b;
+    fixture_open_view(expected, &a);
+    fixture_open_view(actual, &b);
+    for (int64_t column = 0; column < a.n_children; column++) {
+        for (int64_t row = 0; row < count; row++) {
+            same_value(a.children[column], b.children[column], start + row, at + row);
+        }
+    }
+    ArrowArrayViewReset(&a);
+    ArrowArrayViewReset(&b);
 }

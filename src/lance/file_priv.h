@@ -66,11 +66,16 @@ struct lk_file_reader {
     uint64_t                         global_table;
     _Atomic(lk_stats *)              stats;
     _Atomic(lk_file_column_state *) *columns;
+    lk_mutex                         mutex; /* of files in far stores */
+    struct lk_file_ahead            *ahead; /* what was fetched (file_ahead.h); by mutex */
 };
 
 /* Reads ranges of the file; those the window holds without I/O. A range outside is LK_E_CORRUPT_FILE. */
 LK_MUST_CHECK lk_rc lk_file_bytes(
     lk_file_reader *file, const lk_store_range *ranges, size_t count, lk_err *err);
+
+/* Copies ranges that were fetched ahead; false: not all were, and nothing may be in them. Of files in far stores. */
+bool lk_file_ahead_serve(lk_file_reader *file, const lk_store_range *ranges, size_t count);
 
 LK_MUST_CHECK lk_rc lk_file_column(
     lk_file_reader *file, size_t column, lk_file_column_state **out, lk_err *err);
@@ -122,6 +127,11 @@ static inline bool lk_file_is_v20(const lk_file_reader *file)
 {
     return file->major == 0 || file->minor == 0;
 }
+
+/* The bytes of the file that a range of rows is read from, where the page's tables tell; range: inside the page. */
+bool lk_miniblock_span(const lk_page *page, const lk_row_range *range, uint64_t *offset, uint64_t *size);
+bool lk_miniblock_lists_span(const lk_page *page, const lk_row_range *range, size_t *first, size_t *end);
+bool lk_fullzip_span(const lk_page *page, const lk_row_range *range, uint64_t *offset, uint64_t *size);
 
 /* Prepares what the layout keeps (called once, when the page loads). */
 LK_MUST_CHECK lk_rc lk_miniblock_load(lk_file_reader *file, lk_page *page, lk_scratch *scratch, lk_err *err);

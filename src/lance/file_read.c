@@ -49,6 +49,9 @@ lk_rc lk_file_bytes(lk_file_reader *file, const lk_store_range *ranges, size_t c
         }
         kept = kept && ranges[range].offset >= file->window_start;
     }
+    if (!kept && file->object->store->far && lk_file_ahead_serve(file, ranges, count)) {
+        return LK_OK;
+    }
     if (!kept) {
         lk_rc rc = lk_store_read(file->object, ranges, count, err);
         if (rc != LK_OK) {
@@ -235,6 +238,9 @@ lk_rc lk_file_reader_open(
     file->budget = budget;
     file->key = lk_arena_copy(&file->arena, key);
     lk_rc rc = lk_store_open_object(store, key, &file->object, &file->size, err);
+    if (rc == LK_OK && store->far) {
+        lk_mutex_init(&file->mutex, LK_RANK_LEAF);
+    }
     if (rc == LK_OK) {
         rc = read_tail(file, size_bytes, err);
     }
@@ -292,6 +298,9 @@ void lk_file_reader_unref(lk_file_reader *file)
     }
     lk_stats_unref(atomic_load_explicit(&file->stats, memory_order_relaxed));
     discharge(file, file->charged);
+    if (file->mutex.body != NULL) {
+        lk_mutex_deinit(&file->mutex);
+    }
     lk_store_reader_close(file->object);
     lk_arena_close(&file->arena);
     free(file->columns);

@@ -11,84 +11,6 @@
 
 #include <cmocka.h>
 
-/* -- comparing ------------------------------------------------------------------------------------- */
-static bool view_null(const struct ArrowArrayView *view, int64_t row)
-{
-    return ArrowArrayViewIsNull(view, row) != 0;
-}
-
-static void same_value(
-    const struct ArrowArrayView *a, const struct ArrowArrayView *b, int64_t row, int64_t other);
-
-static void same_children(
-    const struct ArrowArrayView *a, const struct ArrowArrayView *b, int64_t row, int64_t other, int64_t items)
-{
-    for (int64_t child = 0; child < a->n_children; child++) {
-        for (int64_t item = 0; item < items; item++) {
-            same_value(a->children[child], b->children[child], row * items + item, other * items + item);
-        }
-    }
-}
-
-static bool is_number(const struct ArrowArrayView *view)
-{
-    return view->storage_type >= NANOARROW_TYPE_BOOL && view->storage_type <= NANOARROW_TYPE_DOUBLE;
-}
-
-static void same_value(
-    const struct ArrowArrayView *a, const struct ArrowArrayView *b, int64_t row, int64_t other)
-{
-    assert_int_equal(view_null(a, row), view_null(b, other));
-    if (view_null(a, row)) {
-        return;
-    }
-    if (a->n_children > 0) {
-        bool list = a->storage_type == NANOARROW_TYPE_FIXED_SIZE_LIST;
-        same_children(a, b, row, other, list ? a->layout.child_size_elements : 1);
-    } else if (a->storage_type == NANOARROW_TYPE_DECIMAL128) {
-        const char *one = (const char *)a->buffer_views[1].data.as_uint8 + row * 16;
-        assert_memory_equal(one, (const char *)b->buffer_views[1].data.as_uint8 + other * 16, 16);
-    } else if (is_number(a)) {
-        double one = ArrowArrayViewGetDoubleUnsafe(a, row), two = ArrowArrayViewGetDoubleUnsafe(b, other);
-        assert_true(one == two);
-    } else {
-        struct ArrowBufferView one = ArrowArrayViewGetBytesUnsafe(a, row),
-                               two = ArrowArrayViewGetBytesUnsafe(b, other);
-        assert_int_equal(one.size_bytes, two.size_bytes);
-        assert_true(one.size_bytes == 0 || memcmp(one.data.data, two.data.data, (size_t)one.size_bytes) == 0);
-    }
-}
-
-static void open_view(const struct ArrowArray *array, struct ArrowArrayView *view)
-{
-    struct ArrowSchema schema;
-    struct ArrowError  error;
-    fixture_every_schema(&schema);
-    assert_int_equal(ArrowArrayViewInitFromSchema(view, &schema, &error), NANOARROW_OK);
-    int code = ArrowArrayViewSetArray(view, array, &error);
-    if (code != NANOARROW_OK) {
-        fail_msg("%s", error.message);
-    }
-    assert_int_equal(ArrowArrayViewValidate(view, NANOARROW_VALIDATION_LEVEL_FULL, NULL), NANOARROW_OK);
-    lk_schema_release(&schema);
-}
-
-/* Rows [start, start + count) of expected are rows [at, ...) of actual. */
-static void same_rows(const struct ArrowArray *expected, int64_t start, const struct ArrowArray *actual,
-    int64_t at, int64_t count)
-{
-    struct ArrowArrayView a, b;
-    open_view(expected, &a);
-    open_view(actual, &b);
-    for (int64_t column = 0; column < a.n_children; column++) {
-        for (int64_t row = 0; row < count; row++) {
-            same_value(a.children[column], b.children[column], start + row, at + row);
-        }
-    }
-    ArrowArrayViewReset(&a);
-    ArrowArrayViewReset(&b);
-}
-
 /* -- tests ----------------------------------------------------------------------------------------- */
 static void round_trip(int64_t rows, int64_t batches, bool nulls)
 {
@@ -100,7 +22,7 @@ static void round_trip(int64_t rows, int64_t batches, bool nulls)
     fixture_every_rows(0, rows * batches, nulls, &expected);
     assert_int_equal(fixture_read(&store, NULL, 0, &actual, &err), LK_OK);
     assert_int_equal(actual.length, rows * batches);
-    same_rows(&expected, 0, &actual, 0, rows * batches);
+    fixture_same_rows(&expected, 0, &actual, 0, rows * batches);
     lk_array_release(&expected);
     lk_array_release(&actual);
     fixture_memory_deinit(&store);
@@ -153,7 +75,7 @@ static void any_ranges_give_exactly_their_rows(void **state)
         assert_int_equal(fixture_read(&store, ranges, count, &actual, &err), LK_OK);
         int64_t at = 0;
         for (size_t i = 0; i < count; i++) {
-            same_rows(&expected, (int64_t)ranges[i].start, &actual, at, (int64_t)ranges[i].count);
+            fixture_same_rows(&expected, (int64_t)ranges[i].start, &actual, at, (int64_t)ranges[i].count);
             at += (int64_t)ranges[i].count;
         }
         assert_int_equal(at, actual.length);
@@ -172,7 +94,7 @@ static void read_damaged(fixture_memory *store, size_t at, uint8_t flip, int64_t
     lk_rc rc = fixture_read(store, NULL, 0, &actual, &err);
     if (rc == LK_OK) {
         struct ArrowArrayView view;
-        open_view(&actual, &view);
+        fixture_open_view(&actual, &view);
         assert_true(actual.length == rows || at >= store->object.size - 4096);
         ArrowArrayViewReset(&view);
         lk_array_release(&actual);

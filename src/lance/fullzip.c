@@ -202,6 +202,18 @@ static lk_rc append_rows(
     return LK_OK;
 }
 
+bool lk_fullzip_span(const lk_page *page, const lk_row_range *range, uint64_t *offset, uint64_t *size)
+{
+    const lk_page_layout *layout = &page->layout;
+    if (layout->kind != LK_PAGE_FULLZIP || layout->bits_per_value == 0 || layout->bits_rep > 0) {
+        return false;
+    }
+    uint64_t stride = control_bytes(layout) + (layout->bits_per_value + 7) / 8;
+    return !__builtin_mul_overflow(range->count, stride, size) &&
+           !__builtin_mul_overflow(range->start, stride, offset) &&
+           !__builtin_add_overflow(*offset, page->meta->buffers[0].offset, offset);
+}
+
 static lk_rc fixed_rows(const lk_page_rows *rows, lk_err *err)
 {
     const lk_page_layout *layout = &rows->page->layout;

@@ -219,6 +219,25 @@ static size_t find_chunk(const lk_page *page, uint64_t row)
     return low;
 }
 
+bool lk_miniblock_span(const lk_page *page, const lk_row_range *range, uint64_t *offset, uint64_t *size)
+{
+    size_t first = 0, end = 0;
+    if (page->layout.kind != LK_PAGE_MINIBLOCK || page->chunk_count == 0) {
+        return false;
+    }
+    if (page->layout.rep != NULL) {
+        if (!lk_miniblock_lists_span(page, range, &first, &end)) {
+            return false;
+        }
+    } else {
+        first = find_chunk(page, range->start);
+        end = find_chunk(page, range->start + range->count - 1) + 1;
+    }
+    *offset = page->meta->buffers[1].offset + (uint64_t)page->chunk_starts[first] * 8;
+    *size = (uint64_t)(page->chunk_starts[end] - page->chunk_starts[first]) * 8;
+    return true;
+}
+
 static lk_rc locate(
     const lk_page_rows *rows, const lk_row_range *range, size_t *first, size_t *end, lk_err *err)
 {

@@ -57,13 +57,19 @@ static size_t last_chunk(const lk_page *page, uint64_t row)
     return low;
 }
 
+bool lk_miniblock_lists_span(const lk_page *page, const lk_row_range *range, size_t *first, size_t *end)
+{
+    *first = first_chunk(page, range->start);
+    *end = last_chunk(page, range->start + range->count - 1) + 1;
+    return *first < *end && *end <= page->chunk_count;
+}
+
 static lk_rc locate(
     const lk_page_rows *rows, const lk_row_range *range, size_t *first, size_t *end, lk_err *err)
 {
-    *first = first_chunk(rows->page, range->start);
-    *end = last_chunk(rows->page, range->start + range->count - 1) + 1;
-    return *first < *end && *end <= rows->page->chunk_count ? LK_OK
-                                                            : damaged(rows, "its row index loses rows", err);
+    return lk_miniblock_lists_span(rows->page, range, first, end)
+               ? LK_OK
+               : damaged(rows, "its row index loses rows", err);
 }
 
 static lk_rc open_view(const lk_chunks *chunks, view *out, lk_err *err)

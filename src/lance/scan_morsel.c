@@ -2,8 +2,10 @@
  * scan_morsel.c - one morsel: the predicate's columns first, then the others, and of those only the rows that
  * survived.
  */
+#include "base/each.h"
 #include "lance/column.h"
 #include "lance/cpu.h"
+#include "lance/file_ahead.h"
 #include "lance/scan_priv.h"
 #include "lance/view.h"
 
@@ -52,16 +54,61 @@ static lk_rc decode(const morsel *self, size_t column, const struct ArrowSchema 
     return lk_morsel_decode(self->scan, self->plan->fragment, column, view, ranges, count, out, err);
 }
 
+typedef struct some_columns {
+    morsel            *morsel;
+    struct ArrowArray *batch; /* of which each is one child */
+} some_columns;
+
+/* One after the other; where each waits for a network, side by side. */
+static lk_rc each_column(morsel *self, size_t count, lk_rc (*run)(void *context, size_t index, lk_err *err),
+    struct ArrowArray *batch, lk_err *err)
+{
+    const lk_lance_env *env = &self->scan->dataset->env;
+    some_columns        columns = {self, batch};
+    return lk_each(env->store->far ? env->pool : NULL, count, run, &columns, err);
+}
+
+/* Where reads wait for a network: what the columns will read of these rows comes first, in two goes. */
+static lk_file_ahead *look_ahead(morsel *self, const size_t *columns, size_t count,
+    const struct ArrowSchema *view, const lk_row_range *ranges, size_t range_count)
+{
+    lk_dataset    *dataset = self->scan->dataset;
+    lk_file_ahead *ahead = NULL;
+    lk_err         ignored = {0}; /* who decodes the column meets it again */
+    size_t         opened = 0;
+    if (!dataset->env.store->far || count == 0) {
+        return NULL;
+    }
+    lk_field_source *sources = lk_arena_take(&self->arena, count * sizeof *sources);
+    while (opened < count &&
+           lk_dataset_source(dataset, self->plan->fragment, dataset->manifest->schema->top[columns[opened]],
+               view->children[columns[opened]], &self->arena, &sources[opened], &ignored) == LK_OK) {
+        opened++;
+    }
+    lk_file_ahead_open(sources, opened, ranges, range_count, self->scan->pool, &ahead);
+    while (opened > 0) {
+        lk_dataset_source_close(&sources[--opened]);
+    }
+    return ahead;
+}
+
 /* -- which rows survive ---------------------------------------------------------------------------- */
+static lk_rc decode_tested_column(void *context, size_t index, lk_err *err)
+{
+    const some_columns *on = context;
+    const morsel       *self = on->morsel;
+    return decode(self, self->scan->tested[index], self->scan->plain, self->ranges, self->plan->range_count,
+        on->batch->children[index], err);
+}
+
 static lk_rc decode_tested(morsel *self, struct ArrowArray *batch, lk_err *err)
 {
     lk_morsel_scan *scan = self->scan;
     lk_column_node(batch, self->rows, 0, &(lk_buffer){0}, 1, scan->tested_count);
-    lk_rc rc = LK_OK;
-    for (size_t index = 0; rc == LK_OK && index < scan->tested_count; index++) {
-        rc = decode(self, scan->tested[index], scan->plain, self->ranges, self->plan->range_count,
-            batch->children[index], err);
-    }
+    lk_file_ahead *ahead = look_ahead(
+        self, scan->tested, scan->tested_count, scan->plain, self->ranges, self->plan->range_count);
+    lk_rc rc = each_column(self, scan->tested_count, decode_tested_column, batch, err);
+    lk_file_ahead_close(ahead);
     return rc;
 }
 
@@ -222,15 +269,34 @@ static lk_rc output_column(morsel *self, size_t column, struct ArrowArray *out, 
     return rc == LK_OK ? filter(self, column, &decoded, out, err) : rc;
 }
 
+static lk_rc output_one(void *context, size_t index, lk_err *err)
+{
+    const some_columns *on = context;
+    return output_column(on->morsel, on->morsel->scan->columns[index], on->batch->children[index], err);
+}
+
+static lk_file_ahead *look_ahead_of_output(morsel *self)
+{
+    const lk_morsel_scan *scan = self->scan;
+    size_t               *columns = lk_arena_take(&self->arena, (scan->column_count + 1) * sizeof *columns);
+    size_t                count = 0;
+    for (size_t index = 0; index < scan->column_count; index++) {
+        if (tested_column(self, scan->columns[index]) == NULL) {
+            columns[count++] = scan->columns[index];
+        }
+    }
+    return self->exact ? look_ahead(self, columns, count, scan->view, self->kept_ranges, self->kept_count)
+                       : look_ahead(self, columns, count, scan->view, self->ranges, self->plan->range_count);
+}
+
 static lk_rc output(morsel *self, struct ArrowArray *out, lk_err *err)
 {
     lk_morsel_scan *scan = self->scan;
-    lk_rc           rc = LK_OK;
     lk_column_node(out, self->kept, 0, &(lk_buffer){0}, 1, scan->column_count + lk_meta_count(scan->meta));
     choose_ranges(self);
-    for (size_t index = 0; rc == LK_OK && index < scan->column_count; index++) {
-        rc = output_column(self, scan->columns[index], out->children[index], err);
-    }
+    lk_file_ahead *ahead = look_ahead_of_output(self);
+    lk_rc          rc = each_column(self, scan->column_count, output_one, out, err);
+    lk_file_ahead_close(ahead);
     if (rc == LK_OK && scan->meta != 0) {
         lk_kept_rows kept = {
             self->plan->fragment, self->ranges, self->plan->range_count, self->selection, self->kept};

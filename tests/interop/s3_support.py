@@ -72,6 +72,10 @@ class Server:
         self.log.close()
 
 
+class Listener(http.server.ThreadingHTTPServer):
+    request_queue_size = 128 # as many connect at once; one that finds no room waits a second
+
+
 class Proxy:
     """Passes requests on unchanged, Host included, which signatures cover.
 
@@ -84,6 +88,7 @@ class Proxy:
 
     def __init__(self, server, delay=0.0):
         self.server, self.delay, self.rule, self.log = server, delay, lambda method, path: None, []
+        self.times = [] # when each of the log came
         self.lock = threading.Lock()
         proxy = self
 
@@ -114,6 +119,7 @@ class Proxy:
                 body = self.rfile.read(int(self.headers.get("Content-Length") or 0))
                 with proxy.lock:
                     proxy.log.append((self.command, self.path))
+                    proxy.times.append(time.monotonic())
                     action = proxy.rule(self.command, self.path)
                 if proxy.delay:
                     time.sleep(proxy.delay)
@@ -155,10 +161,18 @@ class Proxy:
 
             do_GET = do_PUT = do_POST = do_DELETE = do_HEAD = serve
 
-        self.httpd = http.server.ThreadingHTTPServer(("127.0.0.1", free_port()), Handler)
+        self.httpd = Listener(("127.0.0.1", free_port()), Handler)
         self.httpd.daemon_threads = True
         self.url = f"http://127.0.0.1:{self.httpd.server_port}"
         threading.Thread(target=self.httpd.serve_forever, daemon=True).start()
+
+    def clear(self):
+        self.log.clear()
+        self.times.clear()
+
+    def rounds(self):
+        """How often somebody waited before asking on: requests that came while others were delayed are one round."""
+        return sum(later - earlier > self.delay / 2 for earlier, later in zip([0, *self.times], self.times))
 
     def exchange(self, connection, method, path, headers, body):
         connection.putrequest(method, path, skip_host=True, skip_accept_encoding=True)

@@ -7,6 +7,7 @@ import threading
 import time
 
 import lance
+import numpy as np
 import pyarrow as pa
 import pyarrow.ipc
 import pytest
@@ -347,6 +348,32 @@ def test_requests_are_few(server, proxy, uri, tmp_path):
     proxy.log.clear()
     must(s3.lake(proxy.url, "lance", "cleanup", uri, "--retain", "1", "--delete-unverified"))
     assert count(proxy.log, "POST", "delete=") >= 2 and count(proxy.log, "DELETE", "/data/") == 0, "by the thousand"
+
+
+def test_rows_of_many_columns_come_in_as_many_rounds_as_those_of_one(server, proxy, uri, tmp_path):
+    numbers = np.random.default_rng(7).integers(0, 2**60, 200_000)
+    table = pa.table({f"c{i}": numbers ^ i for i in range(12)} | {
+        "s": pa.StructArray.from_arrays([pa.array(numbers), pa.array([f"{n:020}" for n in numbers])], ["a", "b"])})
+    lake_write(server.url, uri, write_ipc(tmp_path / "in.arrow", table))
+    proxy.delay = 0.15
+    proxy.clear()
+    must(s3.lake(proxy.url, "lance", "take", uri, "--rows", "123456", "-o", tmp_path / "out.arrow"))
+    # the newest version's name, its manifest, the file's end, where the row is in each column, and their chunks
+    assert proxy.rounds() <= 5 and len(proxy.log) <= 3 + 2 * 14
+    assert read_ipc(tmp_path / "out.arrow").to_pydict() == table.slice(123456, 1).to_pydict()
+    proxy.clear()
+    must(s3.lake(proxy.url, "lance", "scan", uri, "--filter", f"c3 = {numbers[77] ^ 3}", "-o", tmp_path / "out.arrow"))
+    assert read_ipc(tmp_path / "out.arrow").to_pydict() == table.slice(77, 1).to_pydict()
+
+
+def test_small_files_are_read_whole(server, proxy, uri, tmp_path):
+    table = pa.table({f"c{i}": np.random.default_rng(i).random(40_000) for i in range(8)})
+    lake_write(server.url, uri, write_ipc(tmp_path / "in.arrow", table), "--max-rows-per-file", 5_000)
+    proxy.clear()
+    must(s3.lake(proxy.url, "lance", "scan", uri, "-o", tmp_path / "out.arrow"))
+    # the newest version's name, its manifest; of each file its end, and all its pages at once
+    assert len(proxy.log) <= 2 + 8 * 2
+    assert read_ipc(tmp_path / "out.arrow").equals(table)
 
 
 def test_a_row_of_a_large_file_needs_two_requests_a_column(server, proxy, uri, tmp_path):
