@@ -232,7 +232,7 @@ lk_store *lk_gate_store_new(lk_store *store)
         .close = gate_close,
     };
     self->under = store;
-    self->base = (lk_store){.ops = &self->ops, .uri = store->uri};
+    self->base = (lk_store){.ops = &self->ops, .uri = store->uri, .far = store->far};
     lk_mutex_init(&self->mutex, LK_RANK_IO);
     lk_cond_init(&self->left);
     return &self->base;
