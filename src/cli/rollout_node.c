@@ -4,6 +4,7 @@
 #include "base/file.h"
 #include "base/log.h"
 #include "serve/rollout_service.h"
+#include "sql/file_sink.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -42,6 +43,7 @@ static lk_rc open_door(lk_rollout_node *node, const lk_rollout_plan *plan, lk_er
         .queued_bytes_max = c->rollout_max_queued_bytes,
         .shared_checkout = strcmp(c->rollout_checkout_scope, "shared") == 0,
         .cors = strcmp(c->rollout_cors, "auto") == 0 ? open_to_all : strcmp(c->rollout_cors, "always") == 0,
+        .write_parquet = lk_sql_parquet_write,
         .instance_id = lk_bytes_of(plan->instance_id),
         .instance_source = lk_bytes_of(plan->instance_source)};
     lk_rc                            rc = lk_rollout_service_open(&node->service, &options, err);

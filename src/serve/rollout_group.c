@@ -8,6 +8,7 @@
  * Threads: shared; mutex guards the groups and is not held while anything is stored.
  */
 #include "serve/rollout_add.h"
+#include "serve/rollout_tail.h"
 
 #include <stdlib.h>
 
@@ -116,5 +117,6 @@ void rollout_group_add(lk_rollout_service *service, rollout_add_call *add)
             return;
         }
         store_group(adds);
+        rollout_tails_stir(service->tails);
     }
 }

@@ -1,13 +1,19 @@
 /*
- * rollout_list.c - records go out: a page of a list, a trajectory, one record. As JSON, a line each, or as Arrow batches; made
- * batch by batch, so that memory does not grow with the answer.
+ * rollout_list.c - records go out: a page of a list, a trajectory, one record. As JSON, a line each, as Arrow batches or a Parquet
+ * file; made batch by batch, so that memory does not grow with the answer.
  */
+#include "serve/rollout_list.h"
+
 #include "arrow/ipc.h"
-#include "base/json.h"
+#include "rollout/cell.h"
 #include "rollout/records_json.h"
 #include "serve/rollout_output.h"
-#include "serve/rollout_query_text.h"
-#include "serve/rollout_service_priv.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <unistd.h>
 
 /* -- forms ------------------------------------------------------------------------------------------------------------ */
 
@@ -31,11 +37,15 @@ static lk_rc write_rows(lk_batches *rows, const char *between, rollout_output *o
     return rc;
 }
 
-static lk_rc write_json(lk_batches *rows, rollout_output *out, lk_err *err)
+static lk_rc write_json(lk_batches *rows, lk_bytes next_cursor, rollout_output *out, lk_err *err)
 {
     lk_buf_append_text(&out->held, "{\"records\":[");
     lk_rc rc = write_rows(rows, ",", out, err);
-    lk_buf_append_text(&out->held, "]}");
+    lk_buf_append_text(&out->held, "]");
+    if (next_cursor.size > 0) {
+        lk_buf_format(&out->held, ",\"next_cursor\":\"%.*s\"", LK_FMT(next_cursor));
+    }
+    lk_buf_append_text(&out->held, "}");
     return rc;
 }
 
@@ -82,21 +92,62 @@ static lk_rc write_arrow(lk_batches *rows, rollout_output *out, lk_err *err)
     return rc;
 }
 
-/* Answers with the rows of a stream, which it takes; what they came from is not needed any more. */
-static lk_rc answer_rows(rollout_call *call, lk_rollout_format format, lk_batches *rows, lk_err *err)
+/* A Parquet file has its index at its end, so it is made as a file first. */
+static lk_rc write_parquet(rollout_call *call, lk_batches *rows, rollout_output *out, lk_err *err)
 {
-    static lk_rc (*const writers[])(lk_batches *, rollout_output *, lk_err *) = {
-        [LK_ROLLOUT_AS_JSON] = write_json,
-        [LK_ROLLOUT_AS_NDJSON] = write_ndjson,
-        [LK_ROLLOUT_AS_ARROW] = write_arrow,
-    };
-    rollout_output out;
-    if (format >= sizeof writers / sizeof writers[0]) {
-        lk_batches_close(rows);
-        return lk_refuse(err, LK_E_UNSUPPORTED_MEDIA, "records go out as JSON, NDJSON or Arrow");
+    char     directory[] = P_tmpdir "/lake-parquet-XXXXXX", path[sizeof directory + 8];
+    char     bytes[64 * 1024];
+    uint64_t count = 0;
+    ssize_t  got = 1;
+    int      fd = -1;
+    if (mkdtemp(directory) == NULL) {
+        return lk_fail(err, LK_E_IO, "no temporary directory: %s", strerrordesc_np(errno));
     }
-    rollout_output_open(&out, call->exchange, lk_rollout_format_type(format));
-    lk_rc rc = writers[format](rows, &out, err);
+    (void)snprintf(path, sizeof path, "%s/rows", directory);
+    lk_rc rc = call->service->options.write_parquet(rows, path, &count, err);
+    fd = rc == LK_OK ? open(path, O_RDONLY | O_CLOEXEC) : -1;
+    (void)unlink(path);
+    (void)rmdir(directory);
+    while (rc == LK_OK && got > 0) {
+        got = fd < 0 ? -1 : read(fd, bytes, sizeof bytes);
+        if (got < 0) {
+            rc = lk_fail(err, LK_E_IO, "a temporary file could not be read back");
+        } else {
+            lk_buf_append(&out->held, bytes, (size_t)got);
+            rc = rollout_output_flush(out, err);
+        }
+    }
+    if (fd >= 0) {
+        close(fd);
+    }
+    return rc;
+}
+
+static lk_rc write_form(rollout_call *call, const lk_rollout_list_query *query, lk_batches *rows,
+    lk_bytes next_cursor, rollout_output *out, lk_err *err)
+{
+    switch (query->format) {
+    case LK_ROLLOUT_AS_JSON:
+        return write_json(rows, next_cursor, out, err);
+    case LK_ROLLOUT_AS_NDJSON:
+        return write_ndjson(rows, out, err);
+    case LK_ROLLOUT_AS_ARROW:
+        return write_arrow(rows, out, err);
+    case LK_ROLLOUT_AS_PARQUET:
+        return write_parquet(call, rows, out, err);
+    }
+    return LK_OK;
+}
+
+lk_rc rollout_answer_rows(rollout_call *call, const lk_rollout_list_query *query, lk_batches *rows,
+    lk_bytes next_cursor, lk_err *err)
+{
+    rollout_output out;
+    rollout_output_open(&out, call->exchange, lk_rollout_format_type(query->format));
+    if (query->format != LK_ROLLOUT_AS_JSON && next_cursor.size > 0) {
+        lk_http_add_field(call->exchange, "Next-Cursor", next_cursor);
+    }
+    lk_rc rc = write_form(call, query, rows, next_cursor, &out, err);
     lk_batches_close(rows);
     if (rc == LK_OK) {
         rollout_output_finish(&out);
@@ -108,61 +159,203 @@ static lk_rc answer_rows(rollout_call *call, lk_rollout_format format, lk_batche
 
 /* -- lists ------------------------------------------------------------------------------------------------------------- */
 
-static lk_rc open_rows(rollout_call *call, const lk_rollout_list_query *q, lk_batches **rows, lk_err *err)
+lk_rc rollout_read_query(rollout_call *call, lk_rollout_list_query *out, lk_err *err)
+{
+    const lk_http_head *head = lk_http_request(call->exchange);
+    lk_rc               rc = lk_rollout_list_query_read(head->query, call->arena, out, err);
+    out->format = out->has_format ? out->format : lk_rollout_format_of(head);
+    out->query.cancel = lk_http_cancel(call->exchange);
+    out->query.budget = &call->service->memory;
+    if (out->version == 0 && !out->has_cursor) {
+        out->version = rollout_pinned(call->service, call->target.name);
+    }
+    bool has_bytes = out->format == LK_ROLLOUT_AS_ARROW || out->format == LK_ROLLOUT_AS_PARQUET;
+    if (rc == LK_OK && out->inline_payload && !has_bytes) {
+        rc = lk_refuse(err, LK_E_INVALID_REQUEST, "payload=inline goes with format=arrow or format=parquet");
+    }
+    if (rc == LK_OK && out->format == LK_ROLLOUT_AS_PARQUET && call->service->options.write_parquet == NULL) {
+        rc = lk_refuse(err, LK_E_UNSUPPORTED_MEDIA, "this server writes no Parquet");
+    }
+    return rc;
+}
+
+/* The snapshot that the query is about, and with a cursor where it goes on. */
+static lk_rc take_snapshot(rollout_call *call, lk_rollout_store *store, lk_rollout_list_query *q,
+    lk_rollout_snapshot **out, lk_rollout_key *after, lk_err *err)
+{
+    if (q->cursor.size == 0) {
+        return lk_rollout_store_snapshot(store, q->version, out, err);
+    }
+    lk_rc rc = lk_rollout_store_resume(store, q->cursor, &q->query, call->arena, out, after, err);
+    q->query.after = after;
+    return rc;
+}
+
+/* The cursor of the page behind this one, if there may be one. A client that follows cursors must get it; to another one it
+ * is an offer. */
+static lk_rc write_cursor(lk_rollout_store *store, lk_rollout_snapshot *snapshot,
+    const lk_rollout_list_query *q, const lk_batches *rows, lk_buf *out, lk_err *err)
+{
+    lk_err         offer = {0};
+    lk_rollout_key last;
+    if (q->query.order == LK_ROLLOUT_ANY || q->version > 0 || lk_rollout_query_count(rows) < q->query.limit ||
+        !lk_rollout_query_last(rows, &last)) {
+        return LK_OK;
+    }
+    lk_rc rc = lk_rollout_store_cursor(store, snapshot, &q->query, &last, out, &offer);
+    if (rc != LK_OK) {
+        lk_buf_clear(out);
+    }
+    if (rc != LK_OK && q->has_cursor) {
+        *err = offer;
+        return rc;
+    }
+    return LK_OK;
+}
+
+static lk_rc open_rows(
+    rollout_call *call, lk_rollout_list_query *q, lk_batches **rows, lk_buf *next_cursor, lk_err *err)
 {
     lk_rollout_store    *store = NULL;
     lk_rollout_snapshot *snapshot = NULL;
-    lk_rollout_query     query = q->query;
-    query.cancel = lk_http_cancel(call->exchange);
-    query.budget = &call->service->memory;
-    lk_rc rc = rollout_open_store(call, &store, err);
+    lk_rollout_key       after;
+    lk_rc                rc = rollout_open_store(call, &store, err);
     if (rc == LK_OK) {
-        rc = lk_rollout_store_snapshot(store, q->version, &snapshot, err);
+        rc = take_snapshot(call, store, q, &snapshot, &after, err);
     }
     if (rc == LK_OK) {
-        rc = lk_rollout_query_open(snapshot, &query, rows, err);
+        rc = lk_rollout_query_open(snapshot, &q->query, rows, err);
+    }
+    if (rc == LK_OK) {
+        rc = write_cursor(store, snapshot, q, *rows, next_cursor, err);
+    }
+    if (rc != LK_OK) {
+        lk_batches_close(*rows);
     }
     lk_rollout_snapshot_unref(snapshot);
     lk_rollout_store_unref(store);
     return rc;
 }
 
-static lk_rc read_query(rollout_call *call, lk_rollout_list_query *out, lk_err *err)
+static lk_rc answer_query(rollout_call *call, lk_rollout_list_query *query, lk_err *err)
 {
-    const lk_http_head *head = lk_http_request(call->exchange);
-    lk_rc               rc = lk_rollout_list_query_read(head->query, call->arena, out, err);
-    out->format = out->has_format ? out->format : lk_rollout_format_of(head);
-    return rc;
+    lk_batches *rows = NULL;
+    lk_buf      next_cursor = {0};
+    lk_rc       rc = open_rows(call, query, &rows, &next_cursor, err);
+    lk_bytes    cursor = rc == LK_OK && next_cursor.size > 0
+                             ? lk_arena_copy(call->arena, lk_buf_view(&next_cursor))
+                             : (lk_bytes){0};
+    lk_buf_deinit(&next_cursor);
+    return rc == LK_OK ? rollout_answer_rows(call, query, rows, cursor, err) : rc;
 }
 
 lk_rc rollout_list(rollout_call *call, lk_err *err)
 {
     lk_rollout_list_query query;
-    lk_batches           *rows = NULL;
-    lk_rc                 rc = read_query(call, &query, err);
-    if (rc == LK_OK) {
-        rc = open_rows(call, &query, &rows, err);
-    }
-    return rc == LK_OK ? answer_rows(call, query.format, rows, err) : rc;
+    lk_rc                 rc = rollout_read_query(call, &query, err);
+    return rc == LK_OK ? answer_query(call, &query, err) : rc;
 }
 
-/* Rows of one rollout_id. They are few, so they are sorted here, by (sequence_order, id). */
+/* -- trajectories ------------------------------------------------------------------------------------------------------ */
+
+typedef struct turn {
+    int32_t  order;
+    lk_bytes id;
+    int64_t  row;
+} turn;
+
+static int by_turn(const void *a, const void *b)
+{
+    const turn *x = a, *y = b;
+    return x->order != y->order ? (x->order > y->order) - (x->order < y->order)
+                                : lk_bytes_compare(x->id, y->id);
+}
+
+/* The rows of a batch in the order of (sequence_order, id), the reference's. The batch has all columns. */
+static lk_rc sort_turns(
+    const struct ArrowSchema *schema, const struct ArrowArray *batch, struct ArrowArray *out, lk_err *err)
+{
+    const struct ArrowArray *ids = batch->children[LK_RECORD_COLUMN_id];
+    const struct ArrowArray *orders = batch->children[LK_RECORD_COLUMN_sequence_order];
+    turn                    *turns = calloc((size_t)batch->length + 1, sizeof *turns);
+    int64_t                 *rows = calloc((size_t)batch->length + 1, sizeof *rows);
+    LK_ASSERT(turns != NULL && rows != NULL);
+    for (int64_t row = 0; row < batch->length; row++) {
+        int32_t order =
+            lk_cell_valid(orders, row) ? ((const int32_t *)orders->buffers[1])[orders->offset + row] : 0;
+        turns[row] = (turn){order, lk_cell_text(ids, row), row};
+    }
+    qsort(turns, (size_t)batch->length, sizeof *turns, by_turn);
+    for (int64_t i = 0; i < batch->length; i++) {
+        rows[i] = turns[i].row;
+    }
+    lk_rc rc = lk_array_take(schema, batch, rows, batch->length, out, err);
+    free(turns);
+    free(rows);
+    return rc;
+}
+
+/* Everything a stream has as one batch; closes it. */
+static lk_rc take_all(lk_batches *rows, struct ArrowSchema *schema, struct ArrowArray *out, lk_err *err)
+{
+    lk_buf list = {0};
+    lk_rc  rc = LK_OK;
+    for (bool more = true; more && rc == LK_OK;) {
+        struct ArrowArray batch = {0};
+        rc = lk_batches_next(rows, &batch, err);
+        more = rc == LK_OK && batch.release != NULL;
+        if (more) {
+            lk_buf_append(&list, &batch, sizeof batch);
+        }
+    }
+    struct ArrowArray *batches = (struct ArrowArray *)(void *)list.data;
+    size_t             count = list.size / sizeof *batches;
+    if (rc == LK_OK) {
+        rc = lk_array_concat(&rows->schema, batches, count, out, err);
+    }
+    for (size_t i = 0; i < count; i++) {
+        lk_array_release(&batches[i]);
+    }
+    lk_schema_move(&rows->schema, schema);
+    lk_buf_deinit(&list);
+    lk_batches_close(rows);
+    return rc;
+}
+
+/* Rows of one rollout_id, which are few. */
 lk_rc rollout_trajectory(rollout_call *call, lk_err *err)
 {
-    lk_rollout_list_query query;
-    lk_batches           *rows = NULL;
-    lk_rc                 rc = read_query(call, &query, err);
-    if (rc == LK_OK && query.query.filter_count > 0) {
-        return lk_refuse(err, LK_E_INVALID_REQUEST, "a trajectory takes no filters");
-    }
+    lk_rollout_list_query   query;
+    struct ArrowSchema      schema = {0};
+    struct ArrowArray       found = {0}, sorted = {0};
+    lk_batches             *rows = NULL;
+    lk_buf                  none = {0};
     const lk_rollout_filter filter = {
         .column = LK_RECORD_COLUMN_rollout_id, .texts = &call->target.id, .text_count = 1};
+    lk_rc rc = rollout_read_query(call, &query, err);
+    if (rc == LK_OK && (query.query.filter_count > 0 || query.query.columns != 0 || query.has_cursor ||
+                           query.query.offset > 0 || query.query.limit != UINT64_MAX)) {
+        rc =
+            lk_refuse(err, LK_E_INVALID_REQUEST, "a trajectory is whole: only format and version go with it");
+    }
     query.query.filters = &filter;
     query.query.filter_count = 1;
+    query.query.order = LK_ROLLOUT_ANY;
     if (rc == LK_OK) {
-        rc = open_rows(call, &query, &rows, err);
+        rc = open_rows(call, &query, &rows, &none, err);
     }
-    return rc == LK_OK ? answer_rows(call, query.format, rows, err) : rc;
+    if (rc == LK_OK) {
+        rc = take_all(rows, &schema, &found, err);
+    }
+    if (rc == LK_OK) {
+        rc = sort_turns(&schema, &found, &sorted, err);
+    }
+    lk_array_release(&found);
+    if (rc != LK_OK) {
+        lk_schema_release(&schema);
+        return rc;
+    }
+    return rollout_answer_rows(call, &query, lk_batches_of(&schema, &sorted, 1), (lk_bytes){0}, err);
 }
 
 /* -- one record --------------------------------------------------------------------------------------------------------- */
@@ -197,7 +390,7 @@ lk_rc rollout_get(rollout_call *call, lk_err *err)
     lk_rollout_list_query query;
     rollout_output        out;
     lk_buf                body = {0};
-    lk_rc                 rc = read_query(call, &query, err);
+    lk_rc                 rc = rollout_read_query(call, &query, err);
     if (rc == LK_OK) {
         rc = rollout_open_store(call, &store, err);
     }

@@ -201,10 +201,6 @@ static lk_rc read_columns(lk_bytes text, uint64_t *out, lk_err *err)
         if (column == LK_RECORD_COLUMNS) {
             return lk_refuse(err, LK_E_INVALID_REQUEST, "columns: no column \"%.*s\"", LK_FMT(name));
         }
-        if (column == LK_RECORD_COLUMN_binary_payload) {
-            return lk_refuse(
-                err, LK_E_INVALID_REQUEST, "columns: payloads are read one at a time, by .../ID/blob");
-        }
         *out |= UINT64_C(1) << column;
         text = more ? (lk_bytes){comma + 1, text.size - name.size - 1} : (lk_bytes){0};
     }
@@ -248,6 +244,7 @@ typedef enum parameter {
     CURSOR,
     VERSION,
     FORMAT,
+    PAYLOAD,
     PARAMETERS
 } parameter;
 
@@ -255,7 +252,6 @@ static lk_rc set(parameter which, lk_bytes value, lk_arena *arena, lk_rollout_li
 {
     switch (which) {
     case LIMIT:
-        out->has_limit = true;
         return read_number("limit", value, &out->query.limit, err);
     case OFFSET:
         return read_number("offset", value, &out->query.offset, err);
@@ -266,8 +262,9 @@ static lk_rc set(parameter which, lk_bytes value, lk_arena *arena, lk_rollout_li
     case COLUMNS:
         return read_columns(value, &out->query.columns, err);
     case CURSOR:
+        out->has_cursor = true;
         out->cursor = value;
-        return value.size > 0 ? LK_OK : wrong("cursor", "the next_cursor of an answer", err);
+        return LK_OK;
     case VERSION:
         return lk_rollout_number_read(value, &out->version) && out->version > 0
                    ? LK_OK
@@ -275,8 +272,24 @@ static lk_rc set(parameter which, lk_bytes value, lk_arena *arena, lk_rollout_li
     case FORMAT:
         out->has_format = true;
         return read_format(value, &out->format, err);
+    case PAYLOAD:
+        out->inline_payload = true;
+        return lk_bytes_equal(value, LK_LITERAL("inline")) ? LK_OK : wrong("payload", "inline", err);
     case PARAMETERS:
         break;
+    }
+    return LK_OK;
+}
+
+/* What does not go together. */
+static lk_rc check(const lk_rollout_list_query *q, lk_err *err)
+{
+    if (!q->inline_payload && (q->query.columns >> LK_RECORD_COLUMN_binary_payload & 1) != 0) {
+        return lk_refuse(err, LK_E_INVALID_REQUEST,
+            "columns: payloads are read one at a time, by .../ID/blob, or with payload=inline");
+    }
+    if (q->has_cursor && (q->query.offset > 0 || q->version > 0 || q->query.order == LK_ROLLOUT_ANY)) {
+        return lk_refuse(err, LK_E_INVALID_REQUEST, "a cursor goes without offset, version and order=none");
     }
     return LK_OK;
 }
@@ -285,7 +298,7 @@ lk_rc lk_rollout_list_query_read(
     lk_bytes query_string, lk_arena *arena, lk_rollout_list_query *out, lk_err *err)
 {
     static const char *const names[PARAMETERS] = {
-        "limit", "offset", "filters", "order", "columns", "cursor", "version", "format"};
+        "limit", "offset", "filters", "order", "columns", "cursor", "version", "format", "payload"};
     lk_rc rc = LK_OK;
     *out = (lk_rollout_list_query){.query.limit = UINT64_MAX};
     for (size_t i = 0; rc == LK_OK && i < PARAMETERS; i++) {
@@ -297,5 +310,5 @@ lk_rc lk_rollout_list_query_read(
             rc = set((parameter)i, value, arena, out, err);
         }
     }
-    return rc;
+    return rc == LK_OK ? check(out, err) : rc;
 }

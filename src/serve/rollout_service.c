@@ -9,6 +9,7 @@
 #include "serve/rollout_add.h"
 #include "serve/rollout_media.h"
 #include "serve/rollout_service_priv.h"
+#include "serve/rollout_tail.h"
 
 #include <stdlib.h>
 
@@ -31,6 +32,10 @@ static const rollout_method methods[] = {
     {LK_ROLLOUT_BLOB, "GET", LK_ROLLOUT_READ, false, ROLLOUT_BODY_NONE, rollout_blob},
     {LK_ROLLOUT_TRAJECTORY, "GET", LK_ROLLOUT_READ, false, ROLLOUT_BODY_NONE, rollout_trajectory},
     {LK_ROLLOUT_CHECKOUT, "POST", LK_ROLLOUT_READ, false, ROLLOUT_BODY_CONTROL, rollout_checkout},
+    {LK_ROLLOUT_COMPACT, "POST", LK_ROLLOUT_ADMIN, false, ROLLOUT_BODY_CONTROL, rollout_compact},
+    {LK_ROLLOUT_COMPACT_STATS, "GET", LK_ROLLOUT_READ, false, ROLLOUT_BODY_NONE, rollout_compact_stats},
+    {LK_ROLLOUT_STATS, "GET", LK_ROLLOUT_READ, false, ROLLOUT_BODY_NONE, rollout_stats},
+    {LK_ROLLOUT_TAIL, "GET", LK_ROLLOUT_READ, false, ROLLOUT_BODY_NONE, rollout_tail},
     {LK_ROLLOUT_MERGE, "POST", LK_ROLLOUT_ADMIN, false, ROLLOUT_BODY_CONTROL, rollout_merge},
 };
 
@@ -277,6 +282,7 @@ lk_rc lk_rollout_service_open(
     set_defaults(&s->options);
     s->repeats = rollout_repeats_new();
     s->groups = rollout_groups_new();
+    lk_mutex_init(&s->mutex, LK_RANK_ADMISSION);
     lk_budget_init(&s->memory, "requests", s->options.blob_bytes_max + 3 * s->options.body_max, NULL);
     const lk_http_options http = {.address = options->address,
         .tls = options->tls,
@@ -288,7 +294,10 @@ lk_rc lk_rollout_service_open(
         .run = run,
         .observe = observe,
         .context = s};
-    lk_rc                 rc = lk_http_server_open(&s->server, &http, err);
+    lk_rc                 rc = rollout_tails_open(s, &s->tails, err);
+    if (rc == LK_OK) {
+        rc = lk_http_server_open(&s->server, &http, err);
+    }
     if (rc != LK_OK) {
         lk_rollout_service_close(s);
         return rc;
@@ -305,6 +314,7 @@ const char *lk_rollout_service_address(const lk_rollout_service *s)
 lk_rc lk_rollout_service_drain(lk_rollout_service *s, uint64_t deadline_ms, lk_err *err)
 {
     atomic_store(&s->draining, true);
+    rollout_tails_stir(s->tails);
     return lk_http_server_drain(s->server, deadline_ms, err);
 }
 
@@ -314,6 +324,9 @@ void lk_rollout_service_close(lk_rollout_service *s)
         return;
     }
     lk_http_server_close(s->server);
+    rollout_tails_close(s->tails);
+    rollout_unpin_all(s);
+    lk_mutex_deinit(&s->mutex);
     rollout_repeats_free(s->repeats);
     rollout_groups_free(s->groups);
     lk_wipe(s->secrets.data, s->secrets.size);

@@ -41,7 +41,9 @@ typedef struct lk_rollout_service_options {
     uint64_t                queued_bytes_max; /* of adds that wait for their flush, 429 above; 0: 1 GiB */
     bool                    shared_checkout;  /* a checkout moves every reader, as the reference's does */
     bool                    cors;             /* any origin may read the answers */
-    lk_bytes                instance_id, instance_source; /* for ready: who, and from which setting; copied */
+    /* Writes rows to a new file of this name, as sql/file_sink.h does; NULL: no Parquet goes out. */
+    lk_rc (*write_parquet)(lk_batches *rows, const char *path, uint64_t *count, lk_err *err);
+    lk_bytes instance_id, instance_source; /* for ready: who, and from which setting; copied */
 } lk_rollout_service_options;
 
 typedef struct lk_rollout_service lk_rollout_service;

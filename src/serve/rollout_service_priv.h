@@ -44,6 +44,9 @@ struct lk_rollout_service {
     lk_buf                     secrets, instance; /* what tokens and options point to */
     struct rollout_repeats    *repeats;           /* rollout_repeat.c */
     struct rollout_groups     *groups;            /* rollout_group.c */
+    struct rollout_tails      *tails;             /* rollout_tail.c */
+    lk_mutex                   mutex;
+    struct rollout_pin        *pins; /* guarded by mutex; rollout_upkeep.c */
     atomic_bool                draining;
     atomic_ullong              queued_bytes; /* of adds whose bodies are in, and that are not answered */
     atomic_ullong              in_flight;
@@ -79,11 +82,20 @@ lk_rc rollout_blob(rollout_call *call, lk_err *err);
 
 lk_rc rollout_checkout(rollout_call *call, lk_err *err);
 lk_rc rollout_merge(rollout_call *call, lk_err *err);
+lk_rc rollout_compact(rollout_call *call, lk_err *err);
+lk_rc rollout_compact_stats(rollout_call *call, lk_err *err);
+lk_rc rollout_stats(rollout_call *call, lk_err *err);
+lk_rc rollout_tail(rollout_call *call, lk_err *err);
 
 /* -- helpers ------------------------------------------------------------------------------------------------- */
 
 /* The store that the path names. */
 LK_MUST_CHECK lk_rc rollout_open_store(rollout_call *call, lk_rollout_store **out, lk_err *err);
+
+/* The version that checkouts of shared scope let readers of a store see; 0: the newest, which it is set back to as well. */
+void     rollout_pin(lk_rollout_service *service, lk_bytes name, uint64_t version);
+uint64_t rollout_pinned(lk_rollout_service *service, lk_bytes name);
+void     rollout_unpin_all(lk_rollout_service *service);
 
 /* Answers with JSON, taking *body. */
 void rollout_answer_json(rollout_call *call, int status, lk_buf *body);

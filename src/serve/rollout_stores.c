@@ -117,6 +117,7 @@ lk_rc rollout_delete_store(rollout_call *call, lk_err *err)
 {
     lk_rc rc = lk_rollouts_delete(call->service->options.stores, call->target.name, err);
     if (rc == LK_OK) {
+        rollout_pin(call->service, call->target.name, 0);
         lk_http_answer(call->exchange, 204, NULL, NULL);
     }
     return rc;

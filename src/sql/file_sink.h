@@ -2,7 +2,7 @@
 #define LK_SQL_FILE_SINK_H
 /*
  * file_sink.h - batches as a Parquet file, written by an engine of its own in the caller's process. For client
- * commands; a server never calls it. Threads: confined.
+ * commands, and for a rollout store's lists. Threads: confined.
  */
 #include "arrow/batch.h"
 
