@@ -28,6 +28,7 @@ extern const lk_cli_command lk_cli_serve_commands[];
 extern const lk_cli_command lk_cli_rollout_commands[];
 extern const lk_cli_command lk_cli_rollout_write_commands[];
 extern const lk_cli_command lk_cli_rollout_read_commands[];
+extern const lk_cli_command lk_cli_rollout_care_commands[];
 extern const lk_cli_command lk_cli_table_commands[];
 extern const lk_cli_command lk_cli_append_commands[];
 extern const lk_cli_command lk_cli_sql_commands[];

@@ -12,11 +12,11 @@
 #endif
 
 static const lk_cli_command *const lists[] = {lk_cli_serve_commands, lk_cli_rollout_write_commands,
-    lk_cli_rollout_read_commands, lk_cli_rollout_commands, lk_cli_table_commands, lk_cli_append_commands,
-    lk_cli_sql_commands, lk_cli_lance_commands, lk_cli_lance_change_commands, lk_cli_lance_rows_commands,
-    lk_cli_lance_take_commands, lk_cli_lance_index_commands, lk_cli_lance_write_commands,
-    lk_cli_lance_verify_commands, lk_cli_lance_blob_commands, lk_cli_selftest_commands,
-    lk_cli_config_commands};
+    lk_cli_rollout_read_commands, lk_cli_rollout_care_commands, lk_cli_rollout_commands,
+    lk_cli_table_commands, lk_cli_append_commands, lk_cli_sql_commands, lk_cli_lance_commands,
+    lk_cli_lance_change_commands, lk_cli_lance_rows_commands, lk_cli_lance_take_commands,
+    lk_cli_lance_index_commands, lk_cli_lance_write_commands, lk_cli_lance_verify_commands,
+    lk_cli_lance_blob_commands, lk_cli_selftest_commands, lk_cli_config_commands};
 enum { LISTS = sizeof lists / sizeof lists[0] };
 
 static void print_help(FILE *out)

@@ -194,7 +194,7 @@ def test_help_lists_every_flag_with_its_variable():
     for setting in checked()["settings"]:
         assert setting["flag"] in text and f"[{setting['variable']}" in text
     assert "read  6f1c" in text and "SIGTERM" in text and "docs/OPERATIONS.md" in text
-    for verb in ("serve", "put", "list", "get", "blob", "merge"):
+    for verb in ("serve", "put", "list", "get", "blob", "merge", "fsck", "adopt", "gc"):
         assert run("rollout", verb, "--help").stdout.startswith(b"usage: lake rollout " + verb.encode())
     assert b"rollout put" in run("--help").stdout
 
@@ -451,3 +451,54 @@ def test_in_place_beside_a_server_fences_nobody(tmp_path):
             environment={"INSTANCE_ID": "rollout-0", "HOSTNAME": "rollout-0"})
         running.cli("put", "rl", "-", input=b'{"id":"s2","rollout_id":"r"}')
         assert {row["id"] for row in rows_in(running, "rl")} == {"s1", "c1", "s2"}
+
+
+# -- care ------------------------------------------------------------------------------------------------------------------
+
+def test_fsck_says_what_is_damaged(tmp_path):
+    place = ["--data-dir", tmp_path / "data"]
+    for name in ("good", "hurt"):
+        run("rollout", "put", name, "-", "--create", *place, input=b'{"id":"one","rollout_id":"r"}')
+    assert b"sound" in run("rollout", "fsck", *place).stdout
+    sound = ndjson(run("rollout", "fsck", "--json", *place).stdout)
+    assert [(row["store"], row["generations"], row["generation_rows"], row["damage"]) for row in sound] == [
+        ("good", 1, 1, []), ("hurt", 1, 1, [])]
+    assert sound[0]["shards"][0]["shard"] == str(uuid.uuid5(OID, "cli"))
+    data = next((tmp_path / "data/hurt.rollout.lance/_mem_wal").glob("*/*_gen_1/data/*.lance"))
+    data.write_bytes(data.read_bytes()[:-5])
+    done = run("rollout", "fsck", *place, check=False)
+    assert done.returncode == 1 and b"1 damaged object" in done.stderr
+    assert f"DAMAGED _mem_wal/{data.relative_to(tmp_path / 'data/hurt.rollout.lance/_mem_wal')}" in done.stdout.decode()
+    assert run("rollout", "fsck", "good", *place).returncode == 0
+    damage = ndjson(run("rollout", "fsck", "hurt", "--json", *place, check=False).stdout)[0]["damage"]
+    assert len(damage) == 1 and damage[0]["object"].endswith(data.name)
+    assert run("rollout", "fsck", "nothing", *place, check=False).returncode == 4
+    assert run("rollout", "fsck", check=False).returncode == 2
+
+
+def test_gc_takes_what_was_merged(tmp_path):
+    place = ["--data-dir", tmp_path / "data"]
+    for i in range(3):
+        run("rollout", "put", "rl", "-", "--create", *place, input=b'{"rollout_id":"r"}')
+    run("rollout", "merge", "rl", *place)
+    def generations():
+        return list((tmp_path / "data/rl.rollout.lance/_mem_wal").glob("*/*_gen_*"))
+    assert json.loads(run("rollout", "gc", "--json", *place).stdout)["directories"] == 0 # too young
+    assert len(generations()) == 3
+    assert json.loads(run("rollout", "gc", "rl", "--dry-run", "--grace-secs", "0", "--json", *place).stdout)["directories"] == 3
+    assert len(generations()) == 3
+    assert json.loads(run("rollout", "gc", "--grace-secs", "0", "--json", *place).stdout)["directories"] == 3
+    assert generations() == []
+    assert len(ndjson(run("rollout", "list", "rl", "--format", "ndjson", *place).stdout)) == 3
+
+
+def test_adopt_asks_before_it_fences(tmp_path):
+    place = ["--data-dir", tmp_path / "data"]
+    run("rollout", "put", "rl", "-", "--create", *place, "--instance-id", "rollout-5", input=b'{"id":"one","rollout_id":"r"}')
+    done = run("rollout", "adopt", "rl", "rollout-5", *place, check=False, input=b"")
+    assert done.returncode == 2 and b"--yes" in done.stderr
+    assert run("rollout", "adopt", "rl", "rollout-6", "--yes", *place, check=False).returncode == 4
+    assert json.loads(run("rollout", "adopt", "rl", "rollout-5", "--yes", "--json", *place).stdout)["rows"] == 1
+    row = ndjson(run("rollout", "fsck", "--json", *place).stdout)[0]
+    assert (row["base_rows"], row["generations"]) == (1, 0)
+    assert json.loads(run("rollout", "get", "rl", "one", *place).stdout)["rollout_id"] == "r"
