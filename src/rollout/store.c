@@ -2,11 +2,13 @@
 #include "rollout/store_priv.h"
 
 #include "arrow/schema.h"
+#include "base/log.h"
 #include "lance/manifest.h"
 #include "rollout/base_table.h"
 #include "rollout/cell.h"
 #include "rollout/id_map.h"
 
+#include <inttypes.h>
 #include <stdlib.h>
 
 /* -- the writer's questions ------------------------------------------------------------------------------------------- */
@@ -169,6 +171,7 @@ static lk_rollout_store *new_store(
     s->shard = lk_shard_of_instance(s->options.instance_id);
     s->view = lk_rollout_view_new(&s->env, base);
     lk_mutex_init(&s->mutex, LK_RANK_ENGINE);
+    lk_cond_init(&s->merged);
     const lk_rollout_writer_options writer = {.env = &s->env,
         .late = late,
         .shard = s->shard,
@@ -221,6 +224,7 @@ void lk_rollout_store_unref(lk_rollout_store *s)
     lk_rollout_writer_free(s->writer);
     lk_rollout_snapshot_unref(s->admitted);
     lk_rollout_view_free(s->view);
+    lk_cond_deinit(&s->merged);
     lk_mutex_deinit(&s->mutex);
     lk_buf_deinit(&s->instance_id);
     lk_buf_deinit(&s->opened_as);
@@ -257,9 +261,13 @@ lk_uuid lk_rollout_store_shard(const lk_rollout_store *s)
 
 /* -- merging ------------------------------------------------------------------------------------------------------------ */
 
-static bool begin_merge(lk_rollout_store *s)
+/* false: another one runs, and was not waited for. */
+static bool begin_merge(lk_rollout_store *s, bool waits)
 {
     lk_mutex_lock(&s->mutex);
+    while (s->merging && waits) {
+        lk_cond_wait(&s->merged, &s->mutex);
+    }
     bool begins = !s->merging;
     s->merging = true;
     lk_mutex_unlock(&s->mutex);
@@ -274,14 +282,18 @@ static void end_merge(lk_rollout_store *s, lk_rc rc, const lk_rollout_merge_repo
     s->stats.merge_failures += rc != LK_OK;
     s->stats.merged_generations += report->generations;
     s->stats.merged_rows += rc == LK_OK ? report->rows : 0;
+    lk_cond_broadcast(&s->merged);
     lk_mutex_unlock(&s->mutex);
+    if (report->generations > 0 && s->options.keeper.merged != NULL) {
+        s->options.keeper.merged(s->options.keeper.context, s);
+    }
 }
 
 lk_rc lk_rollout_store_merge(lk_rollout_store *s, const lk_rollout_merge_options *options,
     lk_rollout_merge_report *report, lk_err *err)
 {
     *report = (lk_rollout_merge_report){0};
-    if (!begin_merge(s)) {
+    if (!begin_merge(s, false)) {
         return lk_refuse(err, LK_E_CONFLICT, "another merge is running");
     }
     lk_rc rc = lk_rollout_merge(&s->env, s->view, s->writer, s->shard, options, report, err);
@@ -289,17 +301,49 @@ lk_rc lk_rollout_store_merge(lk_rollout_store *s, const lk_rollout_merge_options
     return rc;
 }
 
-/* The rows of the add that sets it off are durable already: what becomes of the merge is no concern of theirs. */
-static void merge_if_due(lk_rollout_store *s)
+lk_rc lk_rollout_store_claim(lk_rollout_store *s, lk_err *err)
+{
+    return lk_rollout_writer_commit(s->writer, NULL, NULL, err);
+}
+
+static uint64_t pending_of(lk_rollout_store *s)
+{
+    lk_rollout_writer_stats writer;
+    lk_rollout_writer_read_stats(s->writer, &writer);
+    return writer.pending_generations;
+}
+
+/* All that is pending, unless another add's merge did that meanwhile. waits: for one that runs. */
+static void merge_here(lk_rollout_store *s, uint64_t least, bool waits)
 {
     const lk_rollout_merge_options all = {0};
-    lk_rollout_merge_report        report;
-    lk_rollout_writer_stats        writer;
+    lk_rollout_merge_report        report = {0};
     lk_err                         ignored = {0};
-    lk_rollout_writer_read_stats(s->writer, &writer);
-    if (s->options.merge_after > 0 && writer.pending_generations >= s->options.merge_after) {
-        lk_rc rc = lk_rollout_store_merge(s, &all, &report, &ignored);
-        (void)rc; /* counted; the next add tries again */
+    if (begin_merge(s, waits)) {
+        lk_rc rc = pending_of(s) < least
+                       ? LK_OK
+                       : lk_rollout_merge(&s->env, s->view, s->writer, s->shard, &all, &report, &ignored);
+        end_merge(s, rc, &report); /* counted; the next add tries again */
+    }
+}
+
+/*
+ * The rows of the add that sets it off are durable already: what becomes of the merge is no concern of theirs. When merges
+ * in the background do not keep up, adds wait for them and help.
+ */
+static void merge_if_due(lk_rollout_store *s)
+{
+    enum { BEHIND = 4 };
+    uint64_t least = s->options.merge_after;
+    if (least == 0 || pending_of(s) < least) {
+        return;
+    }
+    if (s->options.keeper.merge_due == NULL) {
+        merge_here(s, least, false);
+    } else if (pending_of(s) < BEHIND * least) {
+        s->options.keeper.merge_due(s->options.keeper.context, s);
+    } else {
+        merge_here(s, BEHIND * least, true);
     }
 }
 
@@ -360,7 +404,8 @@ void lk_rollout_store_submit(lk_rollout_store *s, lk_rollout_submission *submiss
     for (lk_rollout_submission *one = submissions; one != NULL; one = one->next) {
         one->rc = rc;
         one->err = err;
-        one->add = (lk_rollout_add){.what = &one->request, .next = one->next == NULL ? NULL : &one->next->add};
+        one->add =
+            (lk_rollout_add){.what = &one->request, .next = one->next == NULL ? NULL : &one->next->add};
     }
     if (rc == LK_OK) {
         lk_rollout_writer_add_all(s->writer, &submissions->add);
@@ -399,11 +444,59 @@ lk_rc lk_rollout_store_flush(lk_rollout_store *s, lk_err *err)
     return s->options.deferred ? lk_fail(err, LK_E_UNIMPLEMENTED, "deferred adds") : LK_OK;
 }
 
+/* The shard with the most unmerged generations. */
+static size_t most_pending(const lk_rollout_snapshot *snapshot, lk_uuid *shard)
+{
+    size_t most = 0, run = 0;
+    for (size_t i = 0; i < snapshot->source_count; i++) { /* a shard's stand together */
+        const lk_uuid *id = &snapshot->sources[i]->shard;
+        run = i > 0 && memcmp(id, &snapshot->sources[i - 1]->shard, sizeof *id) == 0 ? run + 1 : 1;
+        *shard = run > most ? *id : *shard;
+        most = run > most ? run : most;
+    }
+    return most;
+}
+
+/* Many generations make every read slow: told once until they are merged, refused where the operator set a bound. */
+static lk_rc guard(lk_rollout_store *s, const lk_rollout_snapshot *snapshot, lk_err *err)
+{
+    uint64_t warn = s->options.pending_warn, max = s->options.pending_max;
+    lk_uuid  shard = {0};
+    char     text[LK_UUID_TEXT_SIZE + 1];
+    size_t   bound = warn == 0 || (max > 0 && max < warn) ? (size_t)max : (size_t)warn;
+    size_t   pending = bound == 0 || snapshot->source_count < bound ? 0 : most_pending(snapshot, &shard);
+    lk_uuid_format(shard, text);
+    bool many = warn > 0 && pending >= warn;
+    if (atomic_exchange(&s->told_pending, many) != many && many) {
+        lk_log(LK_LOG_ROLLOUT_PENDING, LK_LOG_T("store", s->env.store->uri),
+            LK_LOG_T("shard", lk_bytes_of(text)), LK_LOG_N("generations", pending));
+    }
+    if (max > 0 && pending > max) {
+        return lk_refuse(err, LK_E_STORE_UNAVAILABLE,
+            "shard %s has %zu unmerged generations, and this server reads no more than %" PRIu64
+            "; merge it, or adopt it when its instance is gone",
+            text, pending, max);
+    }
+    return LK_OK;
+}
+
 lk_rc lk_rollout_store_snapshot(
     lk_rollout_store *s, uint64_t base_version, lk_rollout_snapshot **out, lk_err *err)
 {
-    return base_version == 0 ? lk_rollout_view_take(s->view, out, err)
-                             : lk_rollout_view_at(s->view, base_version, out, err);
+    if (base_version != 0) {
+        return lk_rollout_view_at(s->view, base_version, out, err);
+    }
+    lk_rollout_snapshot *snapshot = NULL;
+    lk_rc                rc = lk_rollout_view_take(s->view, &snapshot, err);
+    if (rc == LK_OK) {
+        rc = guard(s, snapshot, err);
+    }
+    if (rc != LK_OK) {
+        lk_rollout_snapshot_unref(snapshot);
+        return rc;
+    }
+    *out = snapshot;
+    return LK_OK;
 }
 
 void lk_rollout_store_read_stats(lk_rollout_store *s, lk_rollout_store_stats *out)

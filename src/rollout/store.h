@@ -26,11 +26,12 @@ typedef enum lk_rollout_log { /* log entries of adds */
 
 typedef struct lk_rollout_store lk_rollout_store;
 
-/* Who keeps a store (stores.h). Either may be NULL. */
+/* Who keeps a store (stores.h). Each may be NULL. */
 typedef struct lk_rollout_keeper {
     void (*merge_due)(
         void *context, lk_rollout_store *store); /* merges it soon; NULL: the add that sets it off does */
-    void (*released)(void *context);             /* after the last reference went and the store is closed */
+    void (*merged)(void *context, lk_rollout_store *store); /* after a merge of any generations */
+    void (*released)(void *context); /* after the last reference went and the store is closed */
     void *context;
 } lk_rollout_keeper;
 
@@ -44,6 +45,8 @@ typedef struct lk_rollout_options {
     uint64_t flush_interval_ms; /* deferred: how long after; not 0 */
     bool     strict_alignment;  /* lists of an output's tokens must be as long as output_tokens */
     bool     older_columns;     /* create: the 31 of lance-context 0.6.3 */
+    uint64_t pending_warn,
+        pending_max; /* unmerged generations of one shard that a read tells of, refuses at; 0: never */
     lk_rollout_keeper keeper;
 } lk_rollout_options;
 
@@ -129,7 +132,11 @@ LK_MUST_CHECK lk_rc lk_rollout_store_wait(lk_rollout_store *store, const lk_roll
 LK_MUST_CHECK lk_rc lk_rollout_store_tail(lk_rollout_store *store, lk_bytes cursor, uint64_t deadline_ms,
     lk_cancel *cancel, lk_rollout_snapshot **out, lk_buf *next, lk_err *err);
 
-/* Merges what is pending of this instance's shard. */
+/* Claims this instance's shard, whoever has it, and makes what only its log has a generation. Adds and merges do so by
+ * themselves. */
+LK_MUST_CHECK lk_rc lk_rollout_store_claim(lk_rollout_store *store, lk_err *err);
+
+/* Merges what is pending of this instance's shard. LK_E_CONFLICT when that is being done already. */
 LK_MUST_CHECK lk_rc lk_rollout_store_merge(lk_rollout_store *store, const lk_rollout_merge_options *options,
     lk_rollout_merge_report *report, lk_err *err);
 

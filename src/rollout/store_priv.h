@@ -16,10 +16,12 @@ struct lk_rollout_store {
     lk_rollout_writer *writer;
     atomic_bool        indexed;      /* the table was seen to have its index */
     atomic_ullong      base_version; /* as the last flush saw it */
+    atomic_bool        told_pending; /* that there are many unmerged generations */
     lk_rollout_snapshot
         *admitted; /* of the flush at hand: its table's schema is in use; whoever leads the flush */
 
     lk_mutex                 mutex;
+    lk_cond                  merged;              /* no merge runs any more */
     bool                     merging, compacting; /* guarded by mutex, as are the following */
     lk_rollout_compact_stats compact;
     lk_rollout_store_stats   stats;

@@ -3,6 +3,7 @@
 
 #include "base/file.h"
 #include "lance/buffer_pool.h"
+#include "rollout/store_priv.h"
 
 #include <stdlib.h>
 #include <unistd.h>
@@ -26,6 +27,7 @@ struct lk_rollouts {
     lk_budget              budget, open_files;
     lk_pool               *pool;
     struct lk_buffer_pool *buffers;
+    lk_rollout_maintainer *maintainer;
 
     lk_mutex mutex;
     lk_cond  changed;            /* an entry is not busy any more, or one was freed */
@@ -127,10 +129,23 @@ static entry *reserve(lk_rollouts *r, lk_bytes name, entry **present)
 
 /* -- opening -------------------------------------------------------------------------------------------------------- */
 
+static void merge_due(void *context, lk_rollout_store *store)
+{
+    lk_rollout_maintainer_merge_due(((entry *)context)->owner->maintainer, store);
+}
+
+static void merged(void *context, lk_rollout_store *store)
+{
+    lk_rollout_maintainer_merged(((entry *)context)->owner->maintainer, store);
+}
+
 static lk_rc open_store(lk_rollouts *r, entry *e, bool create, lk_rollout_store **out, lk_err *err)
 {
     lk_rollout_options options = r->options.store;
-    options.keeper = (lk_rollout_keeper){.released = free_entry, .context = e};
+    options.keeper = (lk_rollout_keeper){.merge_due = r->options.maintenance.background ? merge_due : NULL,
+        .merged = merged,
+        .released = free_entry,
+        .context = e};
     lk_rc rc = lk_data_dir_place(r->dir, lk_buf_view(&e->name), &e->place, err);
     if (rc != LK_OK) {
         return rc;
@@ -149,6 +164,9 @@ static lk_rc open_store(lk_rollouts *r, entry *e, bool create, lk_rollout_store 
 /* Ends what reserve began: the store is there for all, or the entry is gone. */
 static lk_rc publish(lk_rollouts *r, entry *e, lk_rollout_store *store, lk_rc rc)
 {
+    if (rc == LK_OK) {
+        lk_rollout_maintainer_watch(r->maintainer, store);
+    }
     lk_mutex_lock(&r->mutex);
     if (rc == LK_OK) {
         e->store = store;
@@ -164,6 +182,13 @@ static lk_rc publish(lk_rollouts *r, entry *e, lk_rollout_store *store, lk_rc rc
         free_entry(e);
     }
     return rc;
+}
+
+/* The table lets go of a store that is not listed any more. */
+static void let_go(lk_rollouts *r, lk_rollout_store *store)
+{
+    lk_rollout_maintainer_forget(r->maintainer, store);
+    lk_rollout_store_unref(store);
 }
 
 /* Takes an entry that nobody uses out of the table when there are too many; the one that was used longest ago. */
@@ -184,7 +209,7 @@ static void evict(lk_rollouts *r)
     }
     lk_mutex_unlock(&r->mutex);
     if (oldest != NULL) {
-        lk_rollout_store_unref(oldest->store);
+        let_go(r, oldest->store);
     }
 }
 
@@ -214,7 +239,7 @@ static void drop(lk_rollouts *r, entry *e)
     unlist_entry(r, e);
     lk_cond_broadcast(&r->changed);
     lk_mutex_unlock(&r->mutex);
-    lk_rollout_store_unref(e->store);
+    let_go(r, e->store);
 }
 
 /* Whether the open store is still the one that lies there; asked for now and then. */
@@ -308,7 +333,7 @@ lk_rc lk_rollouts_delete(lk_rollouts *r, lk_bytes name, lk_err *err)
     lk_cond_broadcast(&r->changed);
     lk_mutex_unlock(&r->mutex);
     if (store != NULL) {
-        lk_rollout_store_unref(store);
+        let_go(r, store);
     } else {
         free_entry(e);
     }
@@ -391,6 +416,10 @@ lk_rc lk_rollouts_open(const lk_rollouts_options *options, lk_rollouts **out, lk
     if (rc == LK_OK) {
         rc = lk_pool_open(&r->pool, "rollout", thread_count(r), SCAN_QUEUE_MAX, err);
     }
+    if (rc == LK_OK) {
+        rc = lk_rollout_maintainer_open(
+            &options->maintenance, lk_clock_real(), lk_random_os(), &r->maintainer, err);
+    }
     r->buffers = lk_buffer_pool_new(&r->budget);
     if (rc == LK_OK) {
         *out = r;
@@ -407,9 +436,10 @@ void lk_rollouts_close(lk_rollouts *r)
     }
     for (size_t i = 0; i < r->count; i++) {
         LK_ASSERT(!r->entries[i]->busy);
-        lk_rollout_store_unref(r->entries[i]->store);
+        let_go(r, r->entries[i]->store);
     }
     LK_ASSERT(r->alive == 0);
+    lk_rollout_maintainer_close(r->maintainer);
     lk_buffer_pool_close(r->buffers);
     lk_pool_close(r->pool);
     lk_data_dir_close(r->dir);
@@ -420,15 +450,75 @@ void lk_rollouts_close(lk_rollouts *r)
     free(r);
 }
 
+/* -- adoption ---------------------------------------------------------------------------------------------------------- */
+
+/* Round after round, until nothing is pending. */
+static lk_rc merge_all(
+    const lk_rollouts *r, lk_rollout_store *store, lk_rollout_merge_report *report, lk_err *err)
+{
+    const lk_rollout_maintenance  *m = &r->options.maintenance;
+    const lk_rollout_merge_options options = {.generations_max = m->generations_max == 0
+                                                                     ? LK_ROLLOUT_MERGE_GENERATIONS
+                                                                     : (size_t)m->generations_max,
+        .bytes_max = m->bytes_max == 0 ? LK_ROLLOUT_MERGE_BYTES : m->bytes_max};
+    lk_rollout_merge_report        round = {0};
+    lk_rc                          rc = lk_rollout_store_claim(store, err);
+    do {
+        rc = rc == LK_OK ? lk_rollout_store_merge(store, &options, &round, err) : rc;
+        if (rc == LK_OK && round.generations > 0) {
+            report->generations += round.generations;
+            report->rows += round.rows;
+            report->base_version = round.base_version;
+        }
+    } while (rc == LK_OK && round.generations > 0);
+    return rc;
+}
+
+static lk_rc shard_exists(const lk_rollout_store *store, lk_uuid shard, lk_bytes instance_id, lk_err *err)
+{
+    lk_arena          arena = {0};
+    lk_shard_manifest latest = {0};
+    bool              found = false;
+    lk_rc             rc = lk_shard_latest(store->env.store, shard, 0, &arena, &latest, &found, err);
+    if (rc == LK_OK && !found) {
+        rc = lk_refuse(err, LK_E_NOT_FOUND, "no instance %.*s has written to this store",
+            (int)(instance_id.size < 100 ? instance_id.size : 100), instance_id.data);
+    }
+    lk_arena_close(&arena);
+    return rc;
+}
+
 lk_rc lk_rollouts_adopt(
     lk_rollouts *r, lk_bytes name, lk_bytes instance_id, lk_rollout_merge_report *report, lk_err *err)
 {
-    (void)r;
-    (void)name;
-    (void)instance_id;
+    lk_rollout_store *own = NULL, *theirs = NULL;
     *report = (lk_rollout_merge_report){0};
-    return lk_fail(err, LK_E_UNIMPLEMENTED, "adopt");
+    if (instance_id.size == 0 || lk_bytes_equal(instance_id, r->options.store.instance_id)) {
+        return lk_refuse(
+            err, LK_E_INVALID_REQUEST, "only the shard of another instance can be adopted; merge one's own");
+    }
+    lk_rc rc = lk_rollouts_get(r, name, &own, err);
+    if (rc == LK_OK) {
+        rc = shard_exists(own, lk_shard_of_instance(instance_id), instance_id, err);
+    }
+    if (rc == LK_OK) {
+        const entry       *e = own->options.keeper.context;
+        lk_rollout_options options = r->options.store;
+        options.instance_id = instance_id;
+        rc = lk_rollout_store_open(&e->env, e->place.late, &options, &theirs, err);
+    }
+    if (rc == LK_OK) {
+        rc = merge_all(r, theirs, report, err);
+    }
+    if (report->generations > 0) {
+        lk_rollout_maintainer_merged(r->maintainer, own);
+    }
+    lk_rollout_store_unref(theirs);
+    lk_rollout_store_unref(own);
+    return rc;
 }
+
+/* -- figures ----------------------------------------------------------------------------------------------------------- */
 
 void lk_rollouts_read_stats(lk_rollouts *r, lk_rollouts_stats *out)
 {
@@ -437,6 +527,7 @@ void lk_rollouts_read_stats(lk_rollouts *r, lk_rollouts_stats *out)
     lk_mutex_lock(&r->mutex);
     out->open = r->count;
     lk_mutex_unlock(&r->mutex);
+    lk_rollout_maintainer_read_stats(r->maintainer, &out->maintenance);
 }
 
 static void add_stats(lk_rollout_store_stats *sum, const lk_rollout_store_stats *one)

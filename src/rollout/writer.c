@@ -327,7 +327,7 @@ lk_rc lk_rollout_writer_commit(lk_rollout_writer *w, lk_shard_change change, voi
     w->leading = true;
     lk_mutex_unlock(&w->mutex);
     lk_rc rc = claim(w, err);
-    if (rc == LK_OK) {
+    if (rc == LK_OK && change != NULL) {
         rc = lk_shard_commit(&w->shard, change, context, err);
     }
     if (rc != LK_OK && w->claimed) {

@@ -65,8 +65,8 @@ void lk_rollout_writer_add_all(lk_rollout_writer *writer, lk_rollout_add *adds);
 LK_MUST_CHECK lk_rc lk_rollout_writer_add(lk_rollout_writer *writer, lk_rollout_add *add, lk_err *err);
 
 /*
- * Commits another change of the shard's manifest (a merge's drain) between flushes, with the writer's claim. LK_E_SHARD_FENCED
- * when the claim is lost.
+ * Commits another change of the shard's manifest (a merge's drain) between flushes, with the writer's claim. NULL: none, but
+ * the shard is claimed afterwards, and its log replayed. LK_E_SHARD_FENCED when the claim is lost.
  */
 LK_MUST_CHECK lk_rc lk_rollout_writer_commit(
     lk_rollout_writer *writer, lk_shard_change change, void *context, lk_err *err);
