@@ -180,6 +180,7 @@ static void release(rollout_add_call *a)
         lk_budget_give(&s->memory, a->charged);
     }
     atomic_fetch_sub(&s->queued_bytes, a->queued);
+    atomic_fetch_sub(&s->adds_in_flight, 1);
 }
 
 void rollout_add_answer(rollout_add_call *a, lk_rc rc, uint64_t version, const lk_err *err)
@@ -213,6 +214,7 @@ lk_rc rollout_add(rollout_call *call, lk_err *err)
     }
     a->queued = lk_http_body(call->exchange).size;
     atomic_fetch_add(&call->service->queued_bytes, a->queued);
+    atomic_fetch_add(&call->service->adds_in_flight, 1);
     rc = make_ready(a, err);
     if (rc == LK_OK) {
         rollout_group_add(call->service, a);

@@ -1,4 +1,7 @@
-/* rollout_metrics.c - the service's counters as Prometheus text (version 0.0.4). No store has a label of its own. */
+/*
+ * rollout_metrics.c - GET /metrics: counters as Prometheus text (version 0.0.4), of the service's own and of the stores'. All
+ * stores together: a label for each experiment would grow without bound.
+ */
 #include "serve/rollout_service_priv.h"
 
 static void put_type(lk_buf *out, const char *name, const char *type, const char *help)
@@ -6,36 +9,135 @@ static void put_type(lk_buf *out, const char *name, const char *type, const char
     lk_buf_format(out, "# HELP %s %s\n# TYPE %s %s\n", name, help, name, type);
 }
 
-static void put(lk_buf *out, const char *name, const char *type, const char *help, uint64_t value)
+static void put_counter(lk_buf *out, const char *name, const char *help, uint64_t value)
 {
-    put_type(out, name, type, help);
+    put_type(out, name, "counter", help);
     lk_buf_format(out, "%s %llu\n", name, (unsigned long long)value);
+}
+
+static void put_gauge(lk_buf *out, const char *name, const char *help, uint64_t value)
+{
+    put_type(out, name, "gauge", help);
+    lk_buf_format(out, "%s %llu\n", name, (unsigned long long)value);
+}
+
+/* Two resources may have one name: the later counts with the earlier. */
+static bool is_second(size_t resource)
+{
+    return resource == LK_ROLLOUT_STORE_SHORT;
+}
+
+static uint64_t requests_of(lk_rollout_service *s, size_t resource, size_t class)
+{
+    uint64_t count = atomic_load(&s->statuses[resource][class]);
+    return resource == LK_ROLLOUT_STORE ? count + atomic_load(&s->statuses[LK_ROLLOUT_STORE_SHORT][class])
+                                        : count;
 }
 
 static void put_requests(lk_rollout_service *s, lk_buf *out)
 {
     static const char *const classes[] = {"gone", "1xx", "2xx", "3xx", "4xx", "5xx"};
     put_type(out, "http_requests_total", "counter", "requests by route and class of status");
-    for (size_t r = 0; r < LK_ROLLOUT_RESOURCES; r++) {
-        for (size_t i = 0; i < 6; i++) {
-            uint64_t count = atomic_load(&s->statuses[r][i]);
-            if (count > 0 && r != LK_ROLLOUT_STORE_SHORT) {
+    for (size_t resource = 0; resource < LK_ROLLOUT_RESOURCES; resource++) {
+        for (size_t class = 0; class < 6 && !is_second(resource); class ++) {
+            uint64_t count = requests_of(s, resource, class);
+            if (count > 0) {
                 lk_buf_format(out, "http_requests_total{route=\"%s\",status=\"%s\"} %llu\n",
-                    lk_rollout_resource_name((lk_rollout_resource)r), classes[i], (unsigned long long)count);
+                    lk_rollout_resource_name((lk_rollout_resource)resource), classes[class],
+                    (unsigned long long)count);
             }
         }
     }
 }
 
+static void put_duration(lk_buf *out, const char *route, rollout_duration *d)
+{
+    uint64_t total = 0, limit_us = ROLLOUT_DURATION_FIRST_US;
+    for (size_t i = 0; i < ROLLOUT_DURATION_BUCKETS; i++, limit_us *= ROLLOUT_DURATION_FACTOR) {
+        total += atomic_load(&d->buckets[i]);
+        if (i + 1 < ROLLOUT_DURATION_BUCKETS) {
+            lk_buf_format(out, "http_request_duration_seconds_bucket{route=\"%s\",le=\"%g\"} %llu\n", route,
+                (double)limit_us / 1e6, (unsigned long long)total);
+        }
+    }
+    lk_buf_format(out, "http_request_duration_seconds_bucket{route=\"%s\",le=\"+Inf\"} %llu\n", route,
+        (unsigned long long)total);
+    lk_buf_format(out, "http_request_duration_seconds_sum{route=\"%s\"} %.6f\n", route,
+        (double)atomic_load(&d->sum_us) / 1e6);
+    lk_buf_format(
+        out, "http_request_duration_seconds_count{route=\"%s\"} %llu\n", route, (unsigned long long)total);
+}
+
+static void put_durations(lk_rollout_service *s, lk_buf *out)
+{
+    put_type(
+        out, "http_request_duration_seconds", "histogram", "from the head of a request to its answer's end");
+    for (size_t resource = 0; resource < LK_ROLLOUT_RESOURCES; resource++) {
+        if (atomic_load(&s->durations[resource].count) > 0 && !is_second(resource)) {
+            put_duration(
+                out, lk_rollout_resource_name((lk_rollout_resource)resource), &s->durations[resource]);
+        }
+    }
+}
+
+static void put_service(lk_rollout_service *s, lk_buf *out)
+{
+    put_counter(out, "http_request_body_timeouts_total", "uploads that stalled and were given up",
+        atomic_load(&s->body_timeouts));
+    put_counter(out, "rollout_appends_total", "adds that were acknowledged", atomic_load(&s->appends));
+    put_counter(
+        out, "rollout_records_appended_total", "records of acknowledged adds", atomic_load(&s->records));
+    put_gauge(out, "rollout_blob_bytes", "bytes of bodies of adds that are not answered yet",
+        atomic_load(&s->queued_bytes));
+    put_counter(out, "rollout_blob_sent_bytes_total", "bytes of payloads that were asked for",
+        atomic_load(&s->blob_bytes));
+    put_counter(out, "rollout_blob_budget_rejections_total", "bodies that found no room in memory",
+        atomic_load(&s->budget_rejections));
+    put_counter(out, "rollout_backpressure_rejections_total", "adds that found too many others waiting",
+        atomic_load(&s->backpressure_rejections));
+    put_gauge(out, "rollout_queue_depth", "adds that are not answered yet", atomic_load(&s->adds_in_flight));
+}
+
+static void put_stores(lk_rollouts *stores, lk_buf *out)
+{
+    lk_rollout_store_stats s = {0};
+    lk_rollouts_stats      all = {0};
+    lk_rollouts_read_store_stats(stores, &s);
+    lk_rollouts_read_stats(stores, &all);
+    put_gauge(out, "rollout_stores_open", "stores that are open", all.open);
+    put_gauge(out, "rollout_wal_pending_generations", "generations of this instance that nobody merged yet",
+        s.writer.pending_generations);
+    put_type(out, "rollout_wal_cleanup_total", "counter", "merges into base tables");
+    lk_buf_format(out, "rollout_wal_cleanup_total{result=\"success\"} %llu\n", (unsigned long long)s.merges);
+    lk_buf_format(
+        out, "rollout_wal_cleanup_total{result=\"failure\"} %llu\n", (unsigned long long)s.merge_failures);
+    put_counter(out, "rollout_wal_generations_reclaimed_total",
+        "generations that became rows of a base table", s.merged_generations);
+    put_counter(out, "rollout_merged_records_total", "records that were merged", s.merged_rows);
+    put_counter(out, "rollout_flushes_total", "generations that were written", s.writer.flushes);
+    put_counter(out, "rollout_flush_adds_total", "adds in them: divided by flushes, the size of a group",
+        s.writer.adds);
+    put_counter(out, "rollout_flush_records_total", "records in them", s.writer.rows);
+    put_counter(out, "rollout_fenced_total", "claims that another writer took", s.writer.fenced);
+    put_counter(out, "rollout_replayed_records_total", "records found in the log of an earlier writer",
+        s.writer.replayed);
+    put_counter(out, "rollout_maintenance_rounds_total", "rounds of background work", all.maintenance.rounds);
+    put_counter(out, "rollout_maintenance_failures_total", "those that failed", all.maintenance.failures);
+    put_counter(out, "rollout_folds_total", "small fragments that were made into one", all.maintenance.folds);
+    put_counter(out, "rollout_directories_removed_total", "directories of merged generations removed",
+        all.maintenance.directories_removed);
+    put_gauge(out, "rollout_cache_bytes", "rows of generations in memory", all.cache_bytes);
+    put_gauge(out, "rollout_cache_peak_bytes", "the most there were", all.cache_peak);
+}
+
 lk_rc rollout_metrics(rollout_call *call, lk_err *err)
 {
-    lk_rollout_service *s = call->service;
-    lk_buf              body = {0};
+    lk_buf body = {0};
     (void)err;
-    put_requests(s, &body);
-    put(&body, "rollout_appends_total", "counter", "adds that were acknowledged", atomic_load(&s->appends));
-    put(&body, "rollout_records_appended_total", "counter", "records of acknowledged adds",
-        atomic_load(&s->records));
+    put_requests(call->service, &body);
+    put_durations(call->service, &body);
+    put_service(call->service, &body);
+    put_stores(call->service->options.stores, &body);
     lk_http_answer(call->exchange, 200, "text/plain; version=0.0.4; charset=utf-8", &body);
     return LK_OK;
 }

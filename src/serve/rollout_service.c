@@ -166,10 +166,12 @@ static void admit(lk_http_exchange *exchange, void *context, uint64_t *body_max)
         lk_http_add_field(exchange, "Access-Control-Allow-Origin", LK_LITERAL("*"));
     }
     if (look_at_head(call, &err) != LK_OK) {
+        call->is_handled = true;
         lk_rollout_refuse(exchange, &err);
         return;
     }
     if (call->method == NULL) { /* OPTIONS */
+        call->is_handled = true;
         lk_http_answer(exchange, 204, NULL, NULL);
         return;
     }
@@ -184,6 +186,7 @@ static void run(lk_http_exchange *exchange, void *context)
     rollout_call *call = lk_http_attachment(exchange);
     lk_err        err = {0};
     (void)context;
+    call->is_handled = true;
     if (call->method->run(call, &err) != LK_OK) {
         lk_rollout_refuse(exchange, &err);
     }
@@ -192,8 +195,8 @@ static void run(lk_http_exchange *exchange, void *context)
 static void count_duration(rollout_duration *d, uint64_t us)
 {
     size_t bucket = 0;
-    for (uint64_t limit_us = 500; bucket + 1 < sizeof d->buckets / sizeof d->buckets[0] && us > limit_us;
-         limit_us *= 3) {
+    for (uint64_t limit_us = ROLLOUT_DURATION_FIRST_US;
+         bucket + 1 < ROLLOUT_DURATION_BUCKETS && us > limit_us; limit_us *= ROLLOUT_DURATION_FACTOR) {
         bucket++;
     }
     atomic_fetch_add(&d->buckets[bucket], 1);
@@ -207,7 +210,11 @@ static void observe(lk_http_exchange *exchange, void *context, int status)
     rollout_call       *call = lk_http_attachment(exchange);
     if (call != NULL && call->target.resource < LK_ROLLOUT_RESOURCES) {
         atomic_fetch_add(&s->statuses[call->target.resource][status / 100 % 6], 1);
-        count_duration(&s->durations[call->target.resource], lk_clock_now_us() - call->started_us);
+        count_duration(&s->durations[call->target.resource == LK_ROLLOUT_STORE_SHORT ? LK_ROLLOUT_STORE
+                                                                                     : call->target.resource],
+            lk_clock_now_us() - call->started_us);
+        atomic_fetch_add(&s->body_timeouts, !call->is_handled && status == 408);
+        atomic_fetch_add(&s->budget_rejections, !call->is_handled && status == 503);
     }
 }
 

@@ -32,8 +32,10 @@ typedef struct rollout_method {
     lk_rc (*run)(rollout_call *call, lk_err *err);
 } rollout_method;
 
+enum { ROLLOUT_DURATION_BUCKETS = 12, ROLLOUT_DURATION_FIRST_US = 500, ROLLOUT_DURATION_FACTOR = 3 };
+
 typedef struct rollout_duration { /* of requests of one resource */
-    atomic_ullong buckets[12], count, sum_us;
+    atomic_ullong buckets[ROLLOUT_DURATION_BUCKETS], count, sum_us;
 } rollout_duration;
 
 struct lk_rollout_service {
@@ -49,10 +51,10 @@ struct lk_rollout_service {
     struct rollout_pin        *pins; /* guarded by mutex; rollout_upkeep.c */
     atomic_bool                draining;
     atomic_ullong              queued_bytes; /* of adds whose bodies are in, and that are not answered */
-    atomic_ullong              in_flight;
+    atomic_ullong              adds_in_flight;
     atomic_ullong              statuses[LK_ROLLOUT_RESOURCES][6]; /* by hundreds; 0: the peer went away */
     rollout_duration           durations[LK_ROLLOUT_RESOURCES];
-    atomic_ullong              appends, records, blob_bytes, budget_rejections, backpressure_rejections;
+    atomic_ullong appends, records, blob_bytes, budget_rejections, backpressure_rejections, body_timeouts;
 };
 
 struct rollout_call {
@@ -62,6 +64,7 @@ struct rollout_call {
     const rollout_method *method;
     lk_rollout_target     target;
     uint64_t              started_us;
+    bool                  is_handled; /* refused by its head, or run: what else answers is the server below */
 };
 
 /* -- handlers ------------------------------------------------------------------------------------------------ */
