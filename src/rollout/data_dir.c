@@ -6,7 +6,9 @@
 #include "io/prefix.h"
 #include "lance/versions.h"
 
+#include <inttypes.h>
 #include <stdlib.h>
+#include <sys/statvfs.h>
 
 #define SUFFIX ".rollout.lance"
 
@@ -82,6 +84,8 @@ static lk_rc open_local(lk_data_dir *dir, lk_bytes path, lk_err *err)
     while (dir->path.size > 1 && dir->path.data[dir->path.size - 1] == '/') {
         dir->path.size--;
     }
+    lk_buf_append(&dir->path, "", 1); /* for statvfs */
+    dir->path.size--;
     if (rc == LK_OK && dir->durable) {
         rc = lk_pool_open(&dir->syncers, "rollout-sync", SYNC_THREADS, SYNC_QUEUE, err);
     }
@@ -142,6 +146,20 @@ void lk_data_dir_close(lk_data_dir *dir)
         lk_buf_deinit(&dir->path);
         free(dir);
     }
+}
+
+lk_rc lk_data_dir_room(const lk_data_dir *dir, uint64_t bytes, lk_err *err)
+{
+    struct statvfs disk;
+    if (!dir->local || bytes == 0 || statvfs(dir->path.data, &disk) != 0) {
+        return LK_OK; /* whoever writes says what is wrong with it */
+    }
+    uint64_t free_bytes = (uint64_t)disk.f_bavail * disk.f_frsize;
+    return free_bytes >= bytes ? LK_OK
+                               : lk_refuse(err, LK_E_STORE_FULL,
+                                     "the disk has %" PRIu64 " MiB free and adds stop below %" PRIu64
+                                     "; free some, or lower the mark (--disk-low-bytes)",
+                                     free_bytes >> 20, bytes >> 20);
 }
 
 bool lk_data_dir_is_local(const lk_data_dir *dir)

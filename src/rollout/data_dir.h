@@ -22,6 +22,9 @@ void lk_data_dir_close(lk_data_dir *dir); /* accepts NULL */
 /* Whether it is a directory of this machine. */
 bool lk_data_dir_is_local(const lk_data_dir *dir);
 
+/* LK_E_STORE_FULL when the disk of a local directory has fewer bytes free for us. Storage of others is their concern. */
+LK_MUST_CHECK lk_rc lk_data_dir_room(const lk_data_dir *dir, uint64_t bytes, lk_err *err);
+
 /* 1 to 128 bytes [A-Za-z0-9_][A-Za-z0-9._-]*, but for two that are reserved: LK_E_INVALID_REQUEST. */
 LK_MUST_CHECK lk_rc lk_rollout_name_check(lk_bytes name, lk_err *err);
 

@@ -398,9 +398,13 @@ void lk_rollout_submission_deinit(lk_rollout_submission *submission)
 
 void lk_rollout_store_submit(lk_rollout_store *s, lk_rollout_submission *submissions, uint64_t *base_version)
 {
-    lk_err err = {0};
-    lk_rc  rc = ensure_index(s, &err);
-    bool   added = false;
+    const lk_rollout_keeper *keeper = &s->options.keeper;
+    lk_err                   err = {0};
+    lk_rc                    rc = ensure_index(s, &err);
+    bool                     added = false;
+    if (rc == LK_OK && keeper->may_write != NULL) {
+        rc = keeper->may_write(keeper->context, &err);
+    }
     for (lk_rollout_submission *one = submissions; one != NULL; one = one->next) {
         one->rc = rc;
         one->err = err;

@@ -28,6 +28,8 @@ typedef struct lk_rollout_store lk_rollout_store;
 
 /* Who keeps a store (stores.h). Each may be NULL. */
 typedef struct lk_rollout_keeper {
+    lk_rc (*may_write)(
+        void *context, lk_err *err); /* asked before every add is written: room, for instance */
     void (*merge_due)(
         void *context, lk_rollout_store *store); /* merges it soon; NULL: the add that sets it off does */
     void (*merged)(void *context, lk_rollout_store *store); /* after a merge of any generations */

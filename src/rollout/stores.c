@@ -129,6 +129,12 @@ static entry *reserve(lk_rollouts *r, lk_bytes name, entry **present)
 
 /* -- opening -------------------------------------------------------------------------------------------------------- */
 
+static lk_rc may_write(void *context, lk_err *err)
+{
+    const lk_rollouts *r = ((entry *)context)->owner;
+    return lk_data_dir_room(r->dir, r->options.disk_low_bytes, err);
+}
+
 static void merge_due(void *context, lk_rollout_store *store)
 {
     lk_rollout_maintainer_merge_due(((entry *)context)->owner->maintainer, store);
@@ -142,7 +148,8 @@ static void merged(void *context, lk_rollout_store *store)
 static lk_rc open_store(lk_rollouts *r, entry *e, bool create, lk_rollout_store **out, lk_err *err)
 {
     lk_rollout_options options = r->options.store;
-    options.keeper = (lk_rollout_keeper){.merge_due = r->options.maintenance.background ? merge_due : NULL,
+    options.keeper = (lk_rollout_keeper){.may_write = may_write,
+        .merge_due = r->options.maintenance.background ? merge_due : NULL,
         .merged = merged,
         .released = free_entry,
         .context = e};

@@ -262,6 +262,28 @@ static void stores_that_nobody_uses_are_closed_when_there_are_too_many(void **st
     lk_rollouts_close(pod);
 }
 
+static void adds_stop_below_the_low_water_mark_and_reads_go_on(void **state)
+{
+    lk_err              err = {0};
+    lk_rollouts        *pod = NULL;
+    lk_rollouts_options options = {.data_dir = lk_bytes_of(root),
+        .store = {.instance_id = LK_LITERAL("rollout-0")},
+        .disk_low_bytes = 1};
+    assert_int_equal(lk_rollouts_open(&options, &pod, &err), LK_OK);
+    lk_rollout_store *store = create(pod, "low");
+    must_add(store, "one");
+    lk_rollout_store_unref(store);
+    lk_rollouts_close(pod);
+    options.disk_low_bytes = UINT64_MAX / 2; /* more than any disk has */
+    assert_int_equal(lk_rollouts_open(&options, &pod, &err), LK_OK);
+    store = get(pod, "low");
+    assert_int_equal(add(store, "two", &err), LK_E_STORE_FULL);
+    assert_non_null(strstr(err.detail, "MiB free"));
+    assert_int_equal(rows_of(store), 1);
+    lk_rollout_store_unref(store);
+    lk_rollouts_close(pod);
+}
+
 static void data_directories_that_cannot_be_are_refused_by_name(void **state)
 {
     static const struct {
@@ -301,6 +323,7 @@ int main(void)
         T(a_deleted_store_refuses_its_old_handles_and_comes_back_empty),
         T(another_instance_notices_that_a_store_was_removed_and_made_again),
         T(stores_that_nobody_uses_are_closed_when_there_are_too_many),
+        T(adds_stop_below_the_low_water_mark_and_reads_go_on),
         T(data_directories_that_cannot_be_are_refused_by_name),
     };
     return cmocka_run_group_tests_name("rollout stores", tests, NULL, NULL);
