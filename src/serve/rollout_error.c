@@ -66,7 +66,12 @@ void lk_rollout_error_body(
     char           text[LK_ERR_DETAIL_BYTES + 128];
     lk_buf         message = {0};
     lk_json_writer w = {.out = out};
-    lk_buf_append_text(&message, lk_err_message(err, text, sizeof text));
+    if (err->rc == LK_E_CONFLICT &&
+        err->detail[0] != '\0') { /* what is in the way, and not that it may pass */
+        lk_buf_append_text(&message, err->detail);
+    } else {
+        lk_buf_append_text(&message, lk_err_message(err, text, sizeof text));
+    }
     if (names_file(err->rc)) {
         lk_buf_format(&message, " (%.*s)", (int)err->len, err->context);
     }

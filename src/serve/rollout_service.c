@@ -13,7 +13,9 @@
 
 #include <stdlib.h>
 
-enum { CONTROL_BODY_MAX = 1024 * 1024, BACKLOG = 16384, WORKERS = 64, METHODS_OF_ONE_MAX = 4 };
+enum { CONTROL_BODY_MAX = 1024 * 1024, BACKLOG = 16384, WORKERS = 64 };
+
+#define MEMORY_MIN (UINT64_C(256) << 20)
 
 static const rollout_method methods[] = {
     {LK_ROLLOUT_HEALTH, "GET", LK_ROLLOUT_READ, true, ROLLOUT_BODY_NONE, rollout_health},
@@ -279,6 +281,15 @@ static void set_defaults(lk_rollout_service_options *o)
     o->queued_bytes_max = o->queued_bytes_max > 0 ? o->queued_bytes_max : UINT64_C(1) << 30;
 }
 
+/* What is made of bodies is about as large as they are, and the largest one must fit beside what others hold; readers need their
+ * keys. */
+static size_t memory_limit(const lk_rollout_service_options *o)
+{
+    uint64_t bodies = o->blob_bytes_max < SIZE_MAX / 4 ? o->blob_bytes_max : SIZE_MAX / 4;
+    uint64_t one = o->body_max < SIZE_MAX / 8 ? 3 * o->body_max : SIZE_MAX / 4;
+    return MEMORY_MIN + bodies + one;
+}
+
 lk_rc lk_rollout_service_open(
     lk_rollout_service **out, const lk_rollout_service_options *options, lk_err *err)
 {
@@ -290,7 +301,7 @@ lk_rc lk_rollout_service_open(
     s->repeats = rollout_repeats_new();
     s->groups = rollout_groups_new();
     lk_mutex_init(&s->mutex, LK_RANK_ADMISSION);
-    lk_budget_init(&s->memory, "requests", s->options.blob_bytes_max + 3 * s->options.body_max, NULL);
+    lk_budget_init(&s->memory, "requests", memory_limit(&s->options), NULL);
     const lk_http_options http = {.address = options->address,
         .tls = options->tls,
         .worker_count = WORKERS,
