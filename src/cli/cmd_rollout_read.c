@@ -5,6 +5,7 @@
  * server writes it.
  */
 #include "cli/destination.h"
+#include "cli/rollout_counts.h"
 #include "cli/rollout_read.h"
 #include "cli/rollout_target.h"
 #include "rollout/records_json.h"
@@ -14,7 +15,7 @@
 #include <string.h>
 #include <unistd.h>
 
-enum { LIST, GET, BLOB };
+enum { LIST, GET, BLOB, STATS };
 
 /* -- list ----------------------------------------------------------------------------------------------------------- */
 static const char table_columns[] =
@@ -224,6 +225,43 @@ static int blob_command(lk_cli *cli, int argc, char **argv)
     return rc == LK_OK ? 0 : lk_cli_fail(&err);
 }
 
+/* -- stats ----------------------------------------------------------------------------------------------------------- */
+static int stats_command(lk_cli *cli, int argc, char **argv)
+{
+    lk_rollout_target_args where = {.retry_secs = LK_ROLLOUT_RETRY_SECS};
+    lk_rollout_target      target = {0};
+    const char            *name = NULL, *by = "policy_version", *filters = NULL;
+    lk_destination         to = {0};
+    lk_batches            *groups = NULL;
+    lk_err                 err = {0};
+    int                    code = 0;
+    const lk_arg           args[] = {
+                  {"NAME", LK_ARG_OPERAND, &name, NULL, "the store", false},
+                  {"--by", LK_ARG_TEXT, &by, "COLUMN", "a text column to count by (policy_version)", false},
+                  {"--filter", LK_ARG_TEXT, &filters, "JSON", "only records that match, as of `lake rollout list`",
+                      false},
+                  LK_DESTINATION_ARGS(to),
+                  LK_ROLLOUT_TARGET_ARGS(where),
+    };
+    if (!lk_cli_parse(cli, &lk_cli_rollout_read_commands[STATS], args, sizeof args / sizeof args[0], argc,
+            argv, &code)) {
+        return code;
+    }
+    lk_rc rc = lk_destination_check(&to, &err);
+    if (rc == LK_OK) {
+        rc = lk_rollout_target_open(&target, cli, &where, &err);
+    }
+    if (rc == LK_OK) {
+        rc = lk_rollout_counts(&target, name, by, filters, &cli->arena, &groups, &err);
+    }
+    if (rc == LK_OK) {
+        rc = lk_destination_write(groups, &to, &cli->arena, &err);
+    }
+    lk_batches_close(groups);
+    lk_rollout_target_close(&target);
+    return rc == LK_OK ? 0 : lk_cli_fail(&err);
+}
+
 const lk_cli_command lk_cli_rollout_read_commands[] = {
     [LIST] =
         {{"rollout list", "show a rollout store's records, or the stores there are",
@@ -242,5 +280,8 @@ const lk_cli_command lk_cli_rollout_read_commands[] = {
                   "It is never held in memory, whatever its size; a lost connection goes on where it broke.\n"
                   "Example:\n  lake rollout blob rl take-7 -o take7.mp4"},
         blob_command},
+    [STATS] = {{"rollout stats", "count records by policy version, or by another text column",
+                   "Examples:\n  lake rollout stats rl\n  lake rollout stats rl --by role --format json"},
+        stats_command},
     {{NULL, NULL, NULL}, NULL},
 };

@@ -502,3 +502,19 @@ def test_adopt_asks_before_it_fences(tmp_path):
     row = ndjson(run("rollout", "fsck", "--json", *place).stdout)[0]
     assert (row["base_rows"], row["generations"]) == (1, 0)
     assert json.loads(run("rollout", "get", "rl", "one", *place).stdout)["rollout_id"] == "r"
+
+
+def test_stats_count_by_policy_version(filled, tmp_path):
+    place = ["--data-dir", tmp_path / "data"]
+    lines = "".join(json.dumps(row) + "\n" for row in rows_in(filled, "full"))
+    run("rollout", "put", "full", "-", "--create", *place, input=lines.encode())
+    for where in (["--url", filled.url], place):
+        groups = ndjson(run("rollout", "stats", "full", "--format", "ndjson", *where).stdout)
+        assert [(g["policy_version"], g["rows"]) for g in groups] == [("v0", 5), ("v1", 5)]
+        assert groups[0]["first_created_at"].startswith("2026-01-01T00:00:00") and groups[1]["last_created_at"].startswith(
+            "2026-01-01T00:00:09")
+        some = ndjson(run("rollout", "stats", "full", "--by", "rollout_id", "--filter", '{"policy_version":"v1"}', "--format",
+                          "ndjson", *where).stdout)
+        assert [(g["rollout_id"], g["rows"]) for g in some] == [("r0", 2), ("r1", 2), ("r2", 1)]
+        assert run("rollout", "stats", "full", "--by", "reward", *where, check=False).returncode == 1
+        assert run("rollout", "stats", "nothing", *where, check=False).returncode == 4
