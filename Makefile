@@ -55,8 +55,10 @@ demo: deps-tests all              ## start lake, load real data, run SQL, show t
 bench: deps-tests all             ## measure, as ratios to the reference; writes build/bench.json
 	@ninja -C build lance_scan lance_write rollout_adds rollout_load s3_delay sql_run grow_tool
 	@$(VENV) bench/run.py $(if $(SMOKE),--smoke)
-sim: build/build.ninja            ## the simulator: SEED=n replays one, SEEDS=n runs many
-	@ninja -C build lake_sim && build/tests/lake_sim $(if $(SEED),$(SEED) 1 trace,1 $(or $(SEEDS),1000))
+sim: build/build.ninja            ## the simulators: SEED=n replays one, SEEDS=n runs many
+	@ninja -C build lake_sim lake_sim_rollout
+	@build/tests/lake_sim $(if $(SEED),$(SEED) 1 trace,1 $(or $(SEEDS),1000))
+	@build/tests/lake_sim_rollout $(if $(SEED),$(SEED) 1 trace,1 $(or $(SEEDS),200))
 
 lint: build/clang/build.ninja     ## clang-tidy and cppcheck
 	@$(PYTHON) tools/lint.py build/clang

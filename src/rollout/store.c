@@ -128,7 +128,9 @@ static lk_rc replay(void *context, lk_batches *entry, lk_arena *arena, lk_genera
             more = rc == LK_OK;
         }
     }
-    give_rows(s, &batches, &ids, arena, out);
+    if (s->admitted != NULL) { /* also after a failure: the writer lets go of them */
+        give_rows(s, &batches, &ids, arena, out);
+    }
     for (size_t i = 0; i < kept.size / sizeof(lk_shared_array *); i++) {
         lk_shared_array_unref(((lk_shared_array **)(void *)kept.data)[i]);
     }

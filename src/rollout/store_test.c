@@ -1,7 +1,9 @@
 /* store_test.c - a store as an instance works with it: adds, repeats, merges that adds set off, log entries of the dead. */
 #include "rollout/store.h"
 
+#include "base/fault.h"
 #include "base/file.h"
+#include "io/faulty.h"
 #include "io/local.h"
 #include "rollout/query.h"
 #include "rollout/records_json.h"
@@ -151,8 +153,8 @@ static void every_fifth_generation_sets_off_a_merge(void **state)
     lk_rollout_store_unref(s);
 }
 
-/* Another instance of the same name wrote its log and died before its flush. */
-static void rows_that_only_the_log_has_come_back_once(void **state)
+/* What another instance of the same name leaves that wrote its log and died before its flush. */
+static void leave_entry(lk_uuid shard, uint64_t position, const char *lines)
 {
     lk_err             err = {0};
     bool               created;
@@ -160,25 +162,28 @@ static void rows_that_only_the_log_has_come_back_once(void **state)
     struct ArrowSchema schema = {0};
     struct ArrowArray  batch = {0};
     lk_records        *records = NULL;
-    lk_rollout_store  *s = must(true, "rollout-0", 0);
-    assert_int_equal(add(s, REC("a", ""), &err), LK_OK);
-    lk_uuid shard = lk_rollout_store_shard(s);
-    lk_rollout_store_unref(s);
-
     lk_record_schema(true, &schema);
     assert_int_equal(lk_records_open(1, NULL, &records, &err), LK_OK);
-    assert_int_equal(
-        lk_records_read_ndjson(
-            records, LK_LITERAL(REC("a", "") REC("x", ",\"binary_payload\":\"AAEC\"") REC("y", "")), &err),
-        LK_OK);
+    assert_int_equal(lk_records_read_ndjson(records, lk_bytes_of(lines), &err), LK_OK);
     assert_int_equal(lk_records_finish(records, false, &batch, &err), LK_OK);
     lk_shared_array *rows = lk_array_share(&batch);
     assert_int_equal(lk_wal_encode(&schema, &rows, 1, 1, &entry, &err), LK_OK);
-    assert_int_equal(lk_wal_put(store, shard, 2, lk_buf_view(&entry), &created, &err), LK_OK);
+    assert_int_equal(lk_wal_put(store, shard, position, lk_buf_view(&entry), &created, &err), LK_OK);
+    assert_true(created);
     lk_shared_array_unref(rows);
     lk_records_close(records);
     lk_schema_release(&schema);
     lk_buf_deinit(&entry);
+}
+
+static void rows_that_only_the_log_has_come_back_once(void **state)
+{
+    lk_err            err = {0};
+    lk_rollout_store *s = must(true, "rollout-0", 0);
+    assert_int_equal(add(s, REC("a", ""), &err), LK_OK);
+    lk_uuid shard = lk_rollout_store_shard(s);
+    lk_rollout_store_unref(s);
+    leave_entry(shard, 2, REC("a", "") REC("x", ",\"binary_payload\":\"AAEC\"") REC("y", ""));
 
     s = must(false, "rollout-0", 0);
     expect(s, "a /1 0");
@@ -199,6 +204,58 @@ static void rows_that_only_the_log_has_come_back_once(void **state)
     lk_rollout_store_unref(s);
 }
 
+/* The first thing that a new process does is a merge, which claims and replays, with one store call failing; or an add. What
+ * it says is true, and the next tries get through. */
+static bool round_of(lk_fault kind, int64_t calls_until, bool adds)
+{
+    const lk_rollout_merge_options all = {0};
+    lk_err                         err = {0}, again = {0};
+    lk_rollout_merge_report        report;
+    lk_fault_plan                  plan;
+    lk_rollout_options             options = options_of("rollout-0", 0);
+    lk_rollout_store              *s = NULL;
+    assert_int_equal(open_root(NULL), 0);
+    s = must(true, "rollout-0", 0);
+    assert_int_equal(add(s, REC("a", ""), &err), LK_OK);
+    lk_uuid shard = lk_rollout_store_shard(s);
+    lk_rollout_store_unref(s);
+    leave_entry(shard, 2, REC("x", "") REC("y", ""));
+
+    lk_fault_plan_init(&plan);
+    lk_lance_env faulty = env;
+    faulty.store = lk_faulty_store_new(store, &plan);
+    assert_int_equal(lk_rollout_store_open(&faulty, NULL, &options, &s, &err), LK_OK);
+    lk_fault_plan_arm(&plan, kind, calls_until);
+    lk_rc rc =
+        adds ? add(s, REC("b", "") REC("c", ""), &err) : lk_rollout_store_merge(s, &all, &report, &err);
+    bool fired = lk_fault_plan_fired(&plan);
+    lk_fault_plan_arm(&plan, kind, -1);
+    assert_true(rc == LK_OK || fired);
+    assert_int_equal(add(s, REC("b", "") REC("c", ""), &again), LK_OK);
+    assert_int_equal(lk_rollout_store_merge(s, &all, &report, &again), LK_OK);
+    expect(s, "a b c x y /0 5");
+    lk_rollout_store_unref(s);
+    store = faulty.store; /* closed with the one beneath */
+    lk_fault_plan_deinit(&plan);
+    assert_int_equal(close_root(NULL), 0);
+    return fired;
+}
+
+/* The writer's and the merge's own tests try every kind at every call; here every call of a merge is lost, and the answer of
+ * every fifth call of an add. */
+static void a_new_process_that_meets_a_fault_anywhere_goes_on(void **state)
+{
+    int64_t calls = 0;
+    while (round_of(LK_FAULT_LOST, calls, false)) {
+        calls++;
+        assert_true(calls < 400);
+    }
+    assert_true(calls >= 20);
+    for (calls = 0; round_of(LK_FAULT_REPLY_LOST, calls, true); calls += 5) {
+        assert_true(calls < 400);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -207,6 +264,7 @@ int main(void)
             a_repeat_adds_nothing_and_another_record_is_a_conflict, open_root, close_root),
         cmocka_unit_test_setup_teardown(every_fifth_generation_sets_off_a_merge, open_root, close_root),
         cmocka_unit_test_setup_teardown(rows_that_only_the_log_has_come_back_once, open_root, close_root),
+        cmocka_unit_test(a_new_process_that_meets_a_fault_anywhere_goes_on),
     };
     return cmocka_run_group_tests_name("store", tests, NULL, NULL);
 }

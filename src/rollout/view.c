@@ -345,16 +345,26 @@ static lk_rc refresh_once(lk_rollout_view *view, lk_rollout_snapshot **out, lk_e
     return rc;
 }
 
-/* A generation that is gone was merged: its shard has a newer manifest, and the base table its rows. */
+/* A generation that is gone, or of which files are, was merged and collected: its shard has a newer manifest, and the base
+ * table its rows. */
+static bool was_collected(lk_rc rc)
+{
+    return rc == LK_E_NOT_FOUND || rc == LK_E_SNAPSHOT_GONE;
+}
+
 static lk_rc refresh(lk_rollout_view *view, lk_rollout_snapshot **out, lk_err *err)
 {
-    lk_rc rc = LK_E_NOT_FOUND;
-    for (int i = 0; rc == LK_E_NOT_FOUND && i < TRIES; i++) {
-        *err = (lk_err){0};
-        rc = refresh_once(view, out, err);
+    lk_err failure = {0};
+    lk_rc  rc = refresh_once(view, out, &failure);
+    for (int i = 1; was_collected(rc) && i < TRIES; i++) {
+        failure = (lk_err){0};
+        rc = refresh_once(view, out, &failure);
     }
-    if (rc == LK_E_NOT_FOUND) {
-        rc = lk_fail(err, LK_E_STORE_UNAVAILABLE, "generations were collected while they were read");
+    if (was_collected(rc)) {
+        rc = lk_fail(
+            err, LK_E_STORE_UNAVAILABLE, "collected while it was read, again and again: %s", failure.context);
+    } else if (rc != LK_OK) {
+        *err = failure;
     }
     return rc;
 }

@@ -93,8 +93,9 @@ static node *node_of_kv(lk_kv *kv)
 
 static lk_rc lost(bool write, lk_err *err)
 {
+    lk_rc rc = lk_fail(err, LK_E_KV_UNAVAILABLE, "simulated");
     err->maybe_applied = write;
-    return lk_fail(err, LK_E_KV_UNAVAILABLE, "simulated");
+    return rc;
 }
 
 static bool is_record(lk_bytes key)
@@ -190,8 +191,9 @@ static lk_rc store_hook(void *context, const char *call, bool after, lk_err *err
     world *w = ((node *)context)->w;
     world_network(w);
     if (w->chaos && sim_chance(120)) {
+        lk_rc rc = lk_fail(err, LK_E_STORE_UNAVAILABLE, "simulated: %s%s", call, after ? ", reply lost" : "");
         err->maybe_applied = strcmp(call, "open") != 0 && strcmp(call, "read") != 0;
-        return lk_fail(err, LK_E_STORE_UNAVAILABLE, "simulated: %s%s", call, after ? ", reply lost" : "");
+        return rc;
     }
     return LK_OK;
 }
