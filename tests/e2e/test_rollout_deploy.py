@@ -33,10 +33,11 @@ CONTAINER = POD["containers"][0]
 ENVIRONMENT = {e["name"]: e for e in CONTAINER["env"]}
 
 
-def test_it_is_a_stateful_set_without_volumes_of_its_own():
+def test_it_is_a_stateful_set_that_keeps_nothing_in_its_pods():
     spec = find("StatefulSet", "rollout")
     assert spec["serviceName"] == "rollout-headless" and spec["replicas"] > 1
-    assert "volumeClaimTemplates" not in spec and "volumes" not in POD and "volumeMounts" not in CONTAINER
+    assert "volumeClaimTemplates" not in spec and {tuple(sorted(v.keys())) for v in POD["volumes"]} == {("emptyDir", "name")}
+    assert [m["mountPath"] for m in CONTAINER["volumeMounts"]] == ["/tmp"] and CONTAINER["securityContext"]["readOnlyRootFilesystem"]
     assert spec["selector"]["matchLabels"].items() <= spec["template"]["metadata"]["labels"].items()
     data_dir = CONTAINER["args"][CONTAINER["args"].index("--data-dir") + 1]
     assert data_dir.startswith("s3://"), "one bucket for all pods"
