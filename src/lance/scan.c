@@ -1,5 +1,5 @@
 /*
- * scan.c - lk_dataset_scan: morsels decoded ahead by the pool, handed out in row order.
+ * scan.c - lk_dataset_scan: morsels decoded ahead by the pool, handed out in row order, or as they are done.
  *
  * A slot a morsel, in a ring over [head, head + WINDOW_MAX):
  *
@@ -7,8 +7,11 @@
  *     ^                 |
  *     +-- no memory ----+      (not the head: it waits until batches before it are gone)
  *
+ * Where order does not matter any READY slot is taken; it is DONE, and EMPTY only when all before it are.
+ *
  * Invariants:
- *   1. Whoever asks for the head and finds it EMPTY decodes it itself: a scan makes progress without the pool.
+ *   1. Whoever asks for the head and finds it EMPTY decodes it itself: a scan makes progress without the pool. Where
+ *      any result will do it rather waits for workers that are about to begin: what it decoded could be the slowest.
  *   2. At most `window` morsels are ahead of the reader; the window grows as the reader goes on, so a reader
  *      that stops early has caused little work.
  *   3. The reader is woken for rows, an error or the end only: whoever finishes a head without rows passes it by.
@@ -21,9 +24,9 @@
 
 #include <stdlib.h>
 
-enum { WINDOW_MAX = 16, WINDOW_START = 2 };
+enum { WINDOW_MAX = 16, WINDOW_START = 2, PATIENCE_MS = 5 };
 
-typedef enum slot_state { SLOT_EMPTY, SLOT_RUNNING, SLOT_READY, SLOT_FAILED } slot_state;
+typedef enum slot_state { SLOT_EMPTY, SLOT_RUNNING, SLOT_READY, SLOT_FAILED, SLOT_DONE } slot_state;
 
 typedef struct slot {
     slot_state        state;
@@ -36,7 +39,8 @@ typedef struct scan {
     lk_morsel_scan *morsels;
     lk_pool        *pool;
     size_t          workers_max, window_max;
-    uint64_t        left;  /* rows that may still be handed out; the reader's */
+    uint64_t        left; /* rows that may still be handed out; the reader's */
+    bool            unordered;
     bool            helps; /* memory for one more was there when it last tried; the reader's */
     lk_mutex        mutex;
     lk_cond         changed;
@@ -78,16 +82,23 @@ static void pass_head(scan *self)
     self->window = self->window * 2 < self->window_max ? self->window * 2 : self->window_max;
 }
 
-/* Under the mutex: passes by morsels without rows, then wakes whom the new state concerns. */
-static void publish(scan *self)
+/* Under the mutex: goes to the first morsel whose rows were not handed out yet. */
+static slot *pass_done(scan *self)
 {
     slot *head = &self->slots[self->head % WINDOW_MAX];
-    while (head->state == SLOT_READY && head->batch.length == 0) {
+    while (head->state == SLOT_DONE || (head->state == SLOT_READY && head->batch.length == 0)) {
         lk_array_release(&head->batch);
         pass_head(self);
         head = &self->slots[self->head % WINDOW_MAX];
     }
-    if (head->state != SLOT_RUNNING || self->stopped) {
+    return head;
+}
+
+/* Under the mutex: passes by morsels without rows, then wakes whom the new state concerns. */
+static void publish(scan *self)
+{
+    const slot *head = pass_done(self);
+    if (head->state != SLOT_RUNNING || self->unordered || self->stopped) {
         lk_cond_broadcast(&self->changed);
     }
 }
@@ -117,12 +128,12 @@ static bool run(scan *self, size_t morsel)
 
 static void work(void *context);
 
-/* How many more workers have something to do. */
+/* How many more workers have something to do; where order matters the reader does the head. */
 static size_t wanted_workers(scan *self)
 {
     size_t end = self->head + self->window, count = lk_morsel_scan_count(self->morsels), empty = 0;
     end = end < count ? end : count;
-    for (size_t morsel = self->head + 1; morsel < end; morsel++) {
+    for (size_t morsel = self->head + !self->unordered; morsel < end; morsel++) {
         empty += self->slots[morsel % WINDOW_MAX].state == SLOT_EMPTY;
     }
     size_t room = self->workers_max - self->workers;
@@ -187,47 +198,88 @@ static void run_unlocked(scan *self, size_t morsel)
     lk_mutex_lock(&self->mutex);
 }
 
-/* Under the mutex: waits for the head's result, or makes it; NULL: no morsel is left. A reader that has seen rows
- * and goes on would rather decode the next morsel than sleep: where morsels are small, waking it costs more. */
-static slot *await_head(scan *self)
+/* Under the mutex: a result that is there and may be handed out now; NULL: none. */
+static slot *find_result(scan *self)
 {
-    while (self->head < lk_morsel_scan_count(self->morsels)) {
-        size_t morsel = self->head;
-        slot  *head = &self->slots[morsel % WINDOW_MAX];
-        if (head->state == SLOT_EMPTY) {
-            head->state = SLOT_RUNNING;
-            run_unlocked(self, morsel);
-        } else if (head->state == SLOT_RUNNING) {
-            morsel = self->helps && self->window > WINDOW_START ? claim(self) : SIZE_MAX;
-            if (morsel != SIZE_MAX) {
-                run_unlocked(self, morsel);
-            } else {
-                lk_cond_wait(&self->changed, &self->mutex);
-            }
-        } else if (head->state == SLOT_READY && head->batch.length == 0) { /* ready before it was the head */
-            lk_array_release(&head->batch);
-            pass_head(self);
-        } else {
-            return head;
+    slot  *head = pass_done(self);
+    size_t end = self->unordered ? self->head + self->window : self->head + 1;
+    if (head->state == SLOT_READY || head->state == SLOT_FAILED) {
+        return head;
+    }
+    for (size_t morsel = self->head + 1; morsel < end; morsel++) {
+        slot *at = &self->slots[morsel % WINDOW_MAX];
+        if (at->state == SLOT_FAILED || (at->state == SLOT_READY && at->batch.length > 0)) {
+            return at;
         }
     }
     return NULL;
 }
 
-/* Takes the next result that has rows; the slot is EMPTY again. At the end *out stays released. */
-static lk_rc take_head(scan *self, struct ArrowArray *out, lk_err *err)
+static bool running(const scan *self)
+{
+    bool found = false;
+    for (size_t index = 0; index < WINDOW_MAX; index++) {
+        found = found || self->slots[index].state == SLOT_RUNNING;
+    }
+    return found;
+}
+
+/* Under the mutex: whether workers do it, for whom it has waited. */
+static bool leave_to_workers(scan *self)
+{
+    if (!self->unordered || self->workers == 0) {
+        return false;
+    }
+    return lk_cond_wait_until(&self->changed, &self->mutex, lk_thread_now_ms() + PATIENCE_MS) ||
+           running(self);
+}
+
+/* Under the mutex: the morsel that the reader had better decode itself; SIZE_MAX: none. */
+static size_t own_share(scan *self)
+{
+    if (leave_to_workers(self)) {
+        return SIZE_MAX;
+    }
+    slot *head = &self->slots[self->head % WINDOW_MAX];
+    if (head->state == SLOT_EMPTY) {
+        head->state = SLOT_RUNNING;
+        return self->head;
+    }
+    return self->helps && self->window > WINDOW_START ? claim(self) : SIZE_MAX;
+}
+
+/* Under the mutex: waits for a result, or makes one; NULL: no morsel is left. A reader that has seen rows and goes
+ * on would rather decode the next morsel than sleep: where morsels are small, waking it costs more. */
+static slot *await_result(scan *self)
+{
+    slot *found = find_result(self);
+    while (found == NULL && self->head < lk_morsel_scan_count(self->morsels)) {
+        size_t morsel = own_share(self);
+        if (morsel != SIZE_MAX) {
+            run_unlocked(self, morsel);
+        } else if (!self->unordered) {
+            lk_cond_wait(&self->changed, &self->mutex);
+        }
+        found = find_result(self);
+    }
+    return found;
+}
+
+/* Takes the next result that has rows. At the end *out stays released. */
+static lk_rc take_result(scan *self, struct ArrowArray *out, lk_err *err)
 {
     lk_rc rc = LK_OK;
     lk_mutex_lock(&self->mutex);
-    slot *head = await_head(self);
-    if (head != NULL && head->state == SLOT_READY) {
-        *out = head->batch;
-        pass_head(self);
+    slot *result = await_result(self);
+    if (result != NULL && result->state == SLOT_READY) {
+        *out = result->batch;
+        *result = (slot){.state = SLOT_DONE};
+        (void)pass_done(self);
         self->helps = true;
-    } else if (head != NULL) {
-        LK_ASSERT(head->state == SLOT_FAILED);
-        *err = head->err;
-        rc = head->err.rc;
+    } else if (result != NULL) {
+        LK_ASSERT(result->state == SLOT_FAILED);
+        *err = result->err;
+        rc = result->err.rc;
         self->stopped = true;
     }
     lk_mutex_unlock(&self->mutex);
@@ -242,21 +294,12 @@ static lk_rc next_batch(lk_batches *base, struct ArrowArray *out, lk_err *err)
         return LK_OK;
     }
     hire(self);
-    lk_rc rc = take_head(self, out, err);
+    lk_rc rc = take_result(self, out, err);
     if (rc == LK_OK && out->release != NULL) {
         lk_batch_truncate(out, self->left < (uint64_t)out->length ? (int64_t)self->left : out->length);
         self->left -= (uint64_t)out->length;
     }
     return rc;
-}
-
-static bool running(const scan *self)
-{
-    bool found = false;
-    for (size_t index = 0; index < WINDOW_MAX; index++) {
-        found = found || self->slots[index].state == SLOT_RUNNING;
-    }
-    return found;
 }
 
 static void close_scan(lk_batches *base)
@@ -293,6 +336,7 @@ lk_rc lk_morsel_scan_stream(lk_morsel_scan *morsels, uint64_t limit, lk_batches 
         return rc;
     }
     self->morsels = morsels;
+    self->unordered = morsels->unordered && lk_morsel_scan_count(morsels) > 1;
     lk_mutex_init(&self->mutex, LK_RANK_SCAN);
     lk_cond_init(&self->changed);
     self->base.next = next_batch;

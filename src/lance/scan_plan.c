@@ -59,6 +59,7 @@ static void choose_columns(lk_morsel_scan *scan, const lk_scan_options *options)
     lk_meta_prepare(scan);
     scan->predicate = options->predicate;
     scan->cancel = options->cancel;
+    scan->unordered = options->unordered;
     if (scan->predicate != NULL) {
         scan->tested_count = lk_predicate_columns(scan->predicate, &scan->arena, &scan->tested);
     }

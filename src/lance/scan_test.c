@@ -1,12 +1,13 @@
 /*
  * scan_test.c - what a scan promises: order, projection, exact filters, limits, deletions, pruning, row ids,
- * cancellation, bounded memory, with and without a pool.
+ * cancellation, bounded memory, with and without a pool, in any order. LK_TSAN: run under the thread sanitizer.
  */
 #include "lance/dataset_priv.h"
 #include "lance/table_fixture.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -362,6 +363,111 @@ static void little_memory_is_enough_or_says_so(void **state)
     assert_true(refused && done);
 }
 
+/* -- in any order ---------------------------------------------------------------------------------------- */
+/* A local store of which the file that is opened first is read only when the gate is open. */
+static struct {
+    struct lk_store_ops        ops;
+    const struct lk_store_ops *under;
+    _Atomic(lk_store_reader *) slow;
+    atomic_bool                open, impatient;
+} gate;
+
+static lk_rc gate_open(lk_store *store, lk_bytes key, lk_store_reader **out, uint64_t *size, lk_err *err)
+{
+    lk_store_reader *none = NULL;
+    lk_rc            rc = gate.under->open(store, key, out, size, err);
+    if (rc == LK_OK && lk_bytes_starts(key, LK_LITERAL("data/"))) {
+        (void)atomic_compare_exchange_strong(&gate.slow, &none, *out);
+    }
+    return rc;
+}
+
+static lk_rc gate_read(lk_store_reader *reader, const lk_store_range *ranges, size_t count, lk_err *err)
+{
+    uint64_t end = lk_thread_now_ms() + 5000;
+    while (reader == atomic_load(&gate.slow) && !atomic_load(&gate.open)) {
+        if (lk_thread_now_ms() > end) {
+            atomic_store(&gate.impatient, true);
+            break;
+        }
+    }
+    return gate.under->read(reader, ranges, count, err);
+}
+
+static void where_order_does_not_matter_rows_come_past_a_slow_file(void **state)
+{
+    (void)state;
+    table           self;
+    lk_scan_options options = everything;
+    lk_batches     *rows = NULL;
+    lk_err          err = {0};
+    uint64_t        seen = 0, sum = 0;
+    open_table(&self, 3, SIZE_MAX);
+    options.unordered = true;
+    gate.under = self.store->ops;
+    gate.ops = *self.store->ops;
+    gate.ops.open = gate_open;
+    gate.ops.read = gate_read;
+    self.store->ops = &gate.ops;
+    assert_int_equal(lk_dataset_scan(self.dataset, &options, &rows, &err), LK_OK);
+    for (;;) {
+        struct ArrowArray batch = {0};
+        assert_int_equal(lk_batches_next(rows, &batch, &err), LK_OK);
+        if (batch.release == NULL) {
+            break;
+        }
+        assert_true(atomic_load(&gate.slow) != NULL && !atomic_load(&gate.impatient));
+        atomic_store(&gate.open, true); /* rows have come */
+        for (int64_t row = 0; row < batch.length; row++) {
+            sum += (uint64_t)id_of(&batch, 0, row);
+        }
+        seen += (uint64_t)batch.length;
+        lk_array_release(&batch);
+    }
+    assert_int_equal(seen, ROWS);
+    assert_int_equal(sum, (uint64_t)ROWS * (ROWS - 1) / 2);
+    lk_batches_close(rows);
+    self.store->ops = gate.under;
+    close_table(&self);
+}
+
+/* Every row once, whatever is asked beside; small batches, so that the ring goes round. */
+static void rows_in_any_order_are_the_same_rows(void **state)
+{
+    (void)state;
+    for (size_t threads = 0; threads <= 4; threads += 2) {
+        table           self;
+        const lk_value  limit = {.kind = LK_VALUE_I64, .as.i64 = 50000};
+        lk_predicate    below = compare(LK_LT, &limit);
+        lk_scan_options options = {
+            .limit = UINT64_MAX, .unordered = true, .batch_rows = 300, .predicate = &below};
+        lk_batches *rows = NULL;
+        lk_err      err = {0};
+        uint64_t    seen = 0;
+        uint8_t    *there = calloc(ROWS, 1);
+        assert_non_null(there);
+        open_table(&self, threads, SIZE_MAX);
+        assert_int_equal(lk_dataset_scan(self.dataset, &options, &rows, &err), LK_OK);
+        for (;;) {
+            struct ArrowArray batch = {0};
+            assert_int_equal(lk_batches_next(rows, &batch, &err), LK_OK);
+            if (batch.release == NULL) {
+                break;
+            }
+            for (int64_t row = 0; row < batch.length; row++, seen++) {
+                int64_t id = id_of(&batch, 0, row);
+                assert_true(id >= 0 && id < 50000 && !there[id]);
+                there[id] = 1;
+            }
+            lk_array_release(&batch);
+        }
+        assert_int_equal(seen, 50000);
+        lk_batches_close(rows);
+        close_table(&self);
+        free(there);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -374,6 +480,8 @@ int main(void)
         cmocka_unit_test(a_cancelled_scan_stops),
         cmocka_unit_test(a_scan_that_is_closed_early_leaves_nothing),
         cmocka_unit_test(little_memory_is_enough_or_says_so),
+        cmocka_unit_test(where_order_does_not_matter_rows_come_past_a_slow_file),
+        cmocka_unit_test(rows_in_any_order_are_the_same_rows),
     };
     return cmocka_run_group_tests_name("lance/scan", tests, NULL, NULL);
 }

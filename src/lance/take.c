@@ -253,6 +253,7 @@ static void keep_options(take *self, const lk_scan_options *options)
     self->options = *options;
     self->options.predicate = NULL;
     self->options.rows = NULL;
+    self->options.unordered = false;
     self->options.limit = UINT64_MAX;
     if (options->columns != NULL) {
         size_t *columns = lk_arena_take(&self->arena, (options->column_count + 1) * sizeof *columns);
