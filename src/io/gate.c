@@ -137,6 +137,58 @@ static lk_rc gate_replace(lk_store *store, lk_bytes key, lk_bytes bytes, lk_err 
     return rc != LK_OK ? rc : leave(store, lk_store_replace(under(store), key, bytes, err));
 }
 
+static lk_rc gate_hint(lk_store *store, lk_bytes key, lk_bytes bytes, lk_err *err)
+{
+    lk_rc rc = enter(store, err);
+    if (rc == LK_OK) {
+        lk_store_hint(under(store), key, bytes);
+        rc = leave(store, LK_OK);
+    }
+    return rc;
+}
+
+typedef struct gate_staged {
+    lk_store_staged  base;
+    lk_store        *store;
+    lk_store_staged *under;
+} gate_staged;
+
+static lk_rc gate_publish(lk_store_staged *staged, bool *created, lk_err *err)
+{
+    gate_staged *self = (gate_staged *)staged;
+    lk_rc        rc = enter(self->store, err);
+    if (rc == LK_OK) {
+        rc = leave(self->store, lk_store_publish(self->under, created, err));
+    } else {
+        lk_store_discard(self->under);
+    }
+    free(self);
+    return rc;
+}
+
+static void gate_discard(lk_store_staged *staged)
+{
+    lk_store_discard(((gate_staged *)staged)->under);
+    free(staged);
+}
+
+static lk_rc gate_stage(lk_store *store, lk_bytes key, lk_bytes bytes, lk_store_staged **out, lk_err *err)
+{
+    lk_store_staged *staged = NULL;
+    lk_rc            rc = enter(store, err);
+    if (rc != LK_OK) {
+        return rc;
+    }
+    rc = leave(store, lk_store_stage(under(store), key, bytes, &staged, err));
+    if (rc == LK_OK) {
+        gate_staged *wrapped = calloc(1, sizeof *wrapped);
+        LK_ASSERT(wrapped != NULL);
+        *wrapped = (gate_staged){{gate_publish, gate_discard}, store, staged};
+        *out = &wrapped->base;
+    }
+    return rc;
+}
+
 static lk_rc gate_sync(lk_store *store, lk_err *err)
 {
     lk_rc rc = enter(store, err);
@@ -225,6 +277,8 @@ lk_store *lk_gate_store_new(lk_store *store)
         .sync = gate_sync,
         .alias = store->ops->alias == NULL ? NULL : gate_alias,
         .replace = store->ops->replace == NULL ? NULL : gate_replace,
+        .hint = gate_hint,
+        .stage = gate_stage,
         .remove = gate_remove,
         .remove_tree = gate_remove_tree,
         .remove_many = gate_remove_many,

@@ -43,6 +43,18 @@ bool lk_late_add(lk_late *late, int fd, char *directory)
     return room;
 }
 
+bool lk_late_has(lk_late *late, const char *directory)
+{
+    bool found = false;
+    lk_mutex_lock(&late->mutex);
+    for (size_t i = 0; !found && i < late->count; i++) {
+        const char *waits = late->files[i].directory;
+        found = waits != NULL && strcmp(waits, directory) == 0;
+    }
+    lk_mutex_unlock(&late->mutex);
+    return found;
+}
+
 /* -- one turn: every file and every distinct directory is a job
  * ---------------------------------------------- */
 typedef struct turn {
@@ -85,14 +97,16 @@ static size_t list_jobs(turn *t, const lk_late_file *files, size_t count, job *j
 {
     size_t listed = 0;
     for (size_t i = 0; i < count; i++) {
-        size_t first = 0;
-        while (strcmp(files[first].directory, files[i].directory) != 0) {
+        const char *name = files[i].directory;
+        size_t      first = 0;
+        while (
+            name != NULL && (files[first].directory == NULL || strcmp(files[first].directory, name) != 0)) {
             first++;
         }
         if (files[i].fd >= 0) {
-            jobs[listed++] = (job){t, files[i].fd, files[i].directory};
+            jobs[listed++] = (job){t, files[i].fd, name == NULL ? "a file" : name};
         }
-        if (first == i) {
+        if (name != NULL && first == i) {
             jobs[listed++] = (job){t, -1, files[i].directory};
         }
     }

@@ -14,7 +14,7 @@
 
 typedef struct lk_late_file {
     int   fd;        /* -1: only the directory */
-    char *directory; /* owned */
+    char *directory; /* owned; NULL: only the file */
 } lk_late_file;
 
 enum { LK_LATE_FILES_MAX = 64 }; /* open descriptors that wait */
@@ -33,6 +33,9 @@ void lk_late_deinit(lk_late *late); /* what was never synced is closed */
 
 /* Takes fd and directory. False: the list is full and nothing was taken; sync, then add again. */
 bool lk_late_add(lk_late *late, int fd, char *directory);
+
+/* Whether this directory waits: its names, and with them it, will be durable with the next sync. */
+bool lk_late_has(lk_late *late, const char *directory);
 
 /* directory() makes one directory's names durable; each is asked for once, from any thread of the pool. */
 LK_MUST_CHECK lk_rc lk_late_sync(lk_late *late,

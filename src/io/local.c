@@ -1,23 +1,21 @@
 /*
  * local.c - see local.h and store.h.
  *
- * An object is written to ".tmp-<random>" beside its final name, synced, linked to the final name (which
+ * An object is written to ".tmp-<random>" beside its final name, synced, renamed to the final name (which
  * fails when that exists: one winner), and its directory is synced. A directory counts as durable only
  * when this process has synced it and its parents up to the root's: a name that some earlier process made
  * may not have reached the disk.
  *
  * Invariant: synced[] holds only directories whose whole chain was synced after they were made.
- * Threads: shared; mutex guards synced[] and forgets.
+ * Threads: shared; mutex guards synced[], forgets and waiting[].
  */
-#include "io/local.h"
+#include "io/local_priv.h"
 
 #include "base/file.h"
 #include "base/limits.h"
 #include "base/rand.h"
 #include "base/thread.h"
-#include "io/late.h"
 
-#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
@@ -26,18 +24,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-enum { WRITE_BUFFER_BYTES = 64 * 1024, SYNCED_SLOTS = 256, DIRECTORY_MODE = 0755, FILE_MODE = 0644 };
-
-struct local_store {
-    lk_store base;
-    char    *root;
-    bool     durable;
-    bool     puts_off; /* files and names are synced in local_sync only */
-    lk_late  late;
-    lk_mutex mutex;
-    char    *synced[SYNCED_SLOTS]; /* by hash of the path; a newer one replaces */
-    uint64_t forgets;              /* how often synced[] was emptied */
-};
+enum { WRITE_BUFFER_BYTES = 64 * 1024, DIRECTORY_MODE = 0755, FILE_MODE = 0644 };
 
 struct local_reader {
     lk_store_reader base;
@@ -51,6 +38,7 @@ struct local_writer {
     int             fd;
     bool            failed; /* bytes are missing: it can only be abandoned */
     char           *temporary, *final;
+    size_t          found; /* size of the directory's path that was there already; 0: all of it */
     size_t          used;
     char            buffer[WRITE_BUFFER_BYTES];
 };
@@ -64,8 +52,7 @@ static void *take(size_t size)
     return memory;
 }
 
-/* root/key, owned by the caller; an empty key is the root. */
-static char *path_of(const struct local_store *self, lk_bytes key)
+char *lk_local_path(const struct local_store *self, lk_bytes key)
 {
     lk_buf path = {0};
     lk_buf_format(&path, "%s%s%.*s", self->root, key.size == 0 ? "" : "/", LK_FMT(key));
@@ -90,7 +77,7 @@ static size_t slot_of(const char *path)
     for (const char *at = path; *at != '\0'; at++) {
         hash = (hash ^ (unsigned char)*at) * 0x100000001B3u;
     }
-    return hash % SYNCED_SLOTS;
+    return hash % LOCAL_SYNCED_SLOTS;
 }
 
 static bool is_synced(struct local_store *self, const char *path, uint64_t *forgets)
@@ -117,12 +104,11 @@ static void remember_synced(struct local_store *self, const char *path, uint64_t
     free(old);
 }
 
-/* A removed directory may be made again under the same name: nothing is known any more. */
-static void forget_synced(struct local_store *self)
+void lk_local_forget_synced(struct local_store *self)
 {
     lk_mutex_lock(&self->mutex);
     self->forgets++;
-    for (size_t i = 0; i < SYNCED_SLOTS; i++) {
+    for (size_t i = 0; i < LOCAL_SYNCED_SLOTS; i++) {
         free(self->synced[i]);
         self->synced[i] = NULL;
     }
@@ -176,7 +162,7 @@ static lk_rc local_open(lk_store *store, lk_bytes key, lk_store_reader **out, ui
     if (rc != LK_OK) {
         return rc;
     }
-    char       *path = path_of((struct local_store *)store, key);
+    char       *path = lk_local_path((struct local_store *)store, key);
     struct stat status;
     int         fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
     if (fd < 0 || fstat(fd, &status) != 0) {
@@ -235,24 +221,43 @@ static void local_reader_close(lk_store_reader *reader)
 
 /* -- writing -- */
 
-static lk_rc open_temporary(
-    struct local_store *self, const char *final, char **temporary, int *fd, lk_err *err)
+/* Makes directory and what lacks above it; *found: the size of the path that was there. */
+static lk_rc make_directories(const struct local_store *self, char *directory, size_t *found, lk_err *err)
 {
-    char  *directory = parent_of(final);
-    lk_buf name = {0};
-    lk_rc  rc = LK_OK;
-    lk_buf_format(&name, "%s/.tmp-%016" PRIx64, directory, lk_random_u64(lk_random_os()));
-    *fd = open(name.data, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, FILE_MODE);
-    if (*fd < 0 && errno == ENOENT) {
-        rc = self->durable ? lk_directory_make(directory, DIRECTORY_MODE, err)
-                           : lk_directory_make_volatile(directory, DIRECTORY_MODE, err);
-        *fd = rc == LK_OK ? open(name.data, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, FILE_MODE) : -1;
+    bool durable = self->durable && !self->puts_off;
+    for (*found = strlen(directory);;) {
+        char end = directory[*found];
+        directory[*found] = '\0';
+        bool exists = access(directory, F_OK) == 0;
+        directory[*found] = end;
+        const char *slash = exists ? NULL : memrchr(directory, '/', *found);
+        if (slash == NULL || slash == directory) {
+            break;
+        }
+        *found = (size_t)(slash - directory);
     }
-    if (rc == LK_OK && *fd < 0) {
+    return durable ? lk_directory_make(directory, DIRECTORY_MODE, err)
+                   : lk_directory_make_volatile(directory, DIRECTORY_MODE, err);
+}
+
+static lk_rc open_temporary(struct local_writer *writer, lk_err *err)
+{
+    const struct local_store *self = (const struct local_store *)writer->base.store;
+    char                     *directory = parent_of(writer->final);
+    lk_buf                    name = {0};
+    lk_rc                     rc = LK_OK;
+    int                       flags = O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC;
+    lk_buf_format(&name, "%s/.tmp-%016" PRIx64, directory, lk_random_u64(lk_random_os()));
+    writer->fd = open(name.data, flags, FILE_MODE);
+    if (writer->fd < 0 && errno == ENOENT) {
+        rc = make_directories(self, directory, &writer->found, err);
+        writer->fd = rc == LK_OK ? open(name.data, flags, FILE_MODE) : -1;
+    }
+    if (rc == LK_OK && writer->fd < 0) {
         rc = lk_fail_errno(err, errno, "create", name.data);
     }
     if (rc == LK_OK) {
-        *temporary = name.data;
+        writer->temporary = name.data;
     } else {
         lk_buf_deinit(&name);
     }
@@ -294,9 +299,9 @@ static lk_rc local_create(lk_store *store, lk_bytes key, lk_store_writer **out, 
     writer->fd = -1;
     writer->failed = false;
     writer->temporary = NULL;
-    writer->final = path_of(self, key);
-    writer->used = 0;
-    rc = open_temporary(self, writer->final, &writer->temporary, &writer->fd, err);
+    writer->final = lk_local_path(self, key);
+    writer->used = writer->found = 0;
+    rc = open_temporary(writer, err);
     if (rc != LK_OK) {
         writer_free(writer);
         return rc;
@@ -337,14 +342,17 @@ static lk_rc local_write(lk_store_writer *base, const void *data, size_t size, l
     return rc;
 }
 
-/* Gives the temporary its final name unless that exists. Some file systems have no links. */
+/* Gives the temporary its final name unless that exists; the temporary's is gone afterwards. Some file systems cannot
+ * rename without replacing, some have no links. */
 static lk_rc publish(const struct local_writer *writer, bool *created, lk_err *err)
 {
-    int failed = link(writer->temporary, writer->final) == 0 ? 0 : errno;
-    if (failed == EPERM || failed == ENOTSUP || failed == ENOSYS || failed == EMLINK) {
-        failed = renameat2(AT_FDCWD, writer->temporary, AT_FDCWD, writer->final, RENAME_NOREPLACE) == 0
-                     ? 0
-                     : errno;
+    int failed =
+        renameat2(AT_FDCWD, writer->temporary, AT_FDCWD, writer->final, RENAME_NOREPLACE) == 0 ? 0 : errno;
+    if (failed == EINVAL || failed == ENOSYS || failed == ENOTSUP) {
+        failed = link(writer->temporary, writer->final) == 0 ? 0 : errno;
+        (void)unlink(writer->temporary);
+    } else if (failed != 0) {
+        (void)unlink(writer->temporary);
     }
     *created = failed == 0;
     return failed == 0 || failed == EEXIST ? LK_OK : lk_fail_errno(err, failed, "publish", writer->final);
@@ -357,7 +365,9 @@ static lk_rc publish_durably(
     char *directory = parent_of(writer->final);
     lk_rc rc = ensure_synced(self, directory, err);
     rc = rc == LK_OK ? publish(writer, created, err) : rc;
-    (void)unlink(writer->temporary);
+    if (rc != LK_OK) {
+        (void)unlink(writer->temporary);
+    }
     if (rc == LK_OK && self->durable) {
         rc = lk_directory_sync(directory, err);
         if (rc != LK_OK && *created) { /* seen for a moment: the caller must look */
@@ -372,21 +382,54 @@ static lk_rc publish_durably(
 
 static lk_rc sync_names(void *context, const char *directory, lk_err *err)
 {
-    lk_rc rc = ensure_synced(context, directory, err);
-    return rc == LK_OK ? lk_directory_sync(directory, err) : rc;
+    (void)context;
+    return lk_directory_sync(directory, err);
 }
 
+/* Directories that are durable once what waits is synced. */
 static lk_rc local_sync(lk_store *store, lk_err *err)
 {
     struct local_store *self = (struct local_store *)store;
-    return self->puts_off ? lk_late_sync(&self->late, sync_names, self, err) : LK_OK;
+    char               *waiting[LOCAL_WAITING_MAX];
+    if (!self->puts_off) {
+        return LK_OK;
+    }
+    lk_mutex_lock(&self->mutex);
+    size_t   count = self->waiting_count;
+    uint64_t forgets = self->forgets;
+    memcpy(waiting, self->waiting, count * sizeof(char *));
+    self->waiting_count = 0;
+    lk_mutex_unlock(&self->mutex);
+    lk_rc rc = lk_late_sync(&self->late, sync_names, NULL, err);
+    for (size_t i = 0; i < count; i++) {
+        if (rc == LK_OK) {
+            remember_synced(self, waiting[i], forgets);
+        }
+        free(waiting[i]);
+    }
+    if (rc != LK_OK) {
+        lk_local_forget_synced(self); /* nor what another's call remembers now */
+    }
+    return rc;
 }
 
-/* Takes fd (-1: none): it and the directory of path wait for the next sync. */
-static lk_rc put_off(struct local_store *self, int fd, const char *path, lk_err *err)
+/* To be remembered after the next sync; what finds no room is only synced once more. */
+static void remember_later(struct local_store *self, const char *directory)
+{
+    char *copy = strdup(directory);
+    lk_mutex_lock(&self->mutex);
+    if (self->waiting_count < LOCAL_WAITING_MAX) {
+        self->waiting[self->waiting_count++] = copy;
+        copy = NULL;
+    }
+    lk_mutex_unlock(&self->mutex);
+    free(copy);
+}
+
+/* Takes fd (-1: none) and the directory's path: both wait for the next sync. */
+static lk_rc add_late(struct local_store *self, int fd, char *directory, lk_err *err)
 {
     lk_rc rc = LK_OK;
-    char *directory = parent_of(path);
     while (rc == LK_OK && !lk_late_add(&self->late, fd, directory)) {
         rc = local_sync(&self->base, err);
     }
@@ -399,15 +442,82 @@ static lk_rc put_off(struct local_store *self, int fd, const char *path, lk_err 
     return rc;
 }
 
+static lk_rc add_directory(struct local_store *self, const char *directory, size_t size, lk_err *err)
+{
+    char *copy = strndup(directory, size);
+    if (lk_late_has(&self->late, copy)) {
+        free(copy);
+        return LK_OK;
+    }
+    return add_late(self, -1, copy, err);
+}
+
+/* The directory's own name and those above it, where they are not known to be durable. The highest first: what is above a
+ * directory that waits waits, too. */
+static lk_rc put_off_above(struct local_store *self, const char *directory, lk_err *err)
+{
+    uint64_t    forgets = 0;
+    const char *at = directory;
+    lk_buf      above = {0}; /* of char * */
+    lk_rc       rc = LK_OK;
+    while (!is_synced(self, at, &forgets) && !lk_late_has(&self->late, at)) {
+        bool  at_root = strlen(at) <= strlen(self->root); /* above it when the root itself was made */
+        char *up = parent_of(at);
+        lk_buf_append(&above, &up, sizeof up);
+        at = up;
+        if (at_root) {
+            break;
+        }
+    }
+    for (size_t i = above.size / sizeof(char *); i > 0; i--) {
+        char *up = ((char **)(void *)above.data)[i - 1];
+        if (rc == LK_OK && access(up, R_OK) == 0) { /* the root's parent may not be ours to open */
+            rc = add_directory(self, up, strlen(up), err);
+        }
+        free(up);
+    }
+    lk_buf_deinit(&above);
+    return rc;
+}
+
+/* Takes fd (-1: none): it and the directory of path wait for the next sync, and the names of directories that are not
+ * known to be durable: from the one that was there (`found`: as of a writer) up, and the made ones below it. */
+static lk_rc put_off(struct local_store *self, int fd, const char *path, size_t found, lk_err *err)
+{
+    char  *directory = parent_of(path);
+    size_t size = strlen(directory);
+    char  *there = strndup(directory, found > 0 ? found : size);
+    lk_rc  rc = put_off_above(self, there, err);
+    for (size_t at = found; found > 0 && rc == LK_OK && at < size;) {
+        rc = add_directory(self, directory, at, err);
+        const char *slash = memchr(directory + at + 1, '/', size - at - 1);
+        at = slash == NULL ? size : (size_t)(slash - directory);
+    }
+    if (rc == LK_OK) {
+        remember_later(self, directory);
+    }
+    if (rc == LK_OK && found > 0) {
+        remember_later(self, there);
+    }
+    free(there);
+    if (rc == LK_OK) {
+        return add_late(self, fd, directory, err);
+    }
+    free(directory);
+    if (fd >= 0) {
+        (void)close(fd);
+    }
+    return rc;
+}
+
 static lk_rc finish_late(struct local_writer *writer, bool *created, lk_err *err)
 {
     struct local_store *self = (struct local_store *)writer->base.store;
     lk_rc               rc = publish(writer, created, err);
     int                 fd = writer->fd;
-    (void)unlink(writer->temporary);
     if (rc == LK_OK && *created) {
         writer->fd = -1;
-        rc = put_off(self, fd, writer->final, err);
+        rc = put_off(self, fd, writer->final, writer->found, err);
     }
     return rc;
 }
@@ -465,12 +575,62 @@ static lk_rc local_put_if_absent(lk_store *store, lk_bytes key, lk_bytes bytes, 
     return rc;
 }
 
+/* -- objects whose name comes later -- */
+
+typedef struct local_staged {
+    lk_store_staged      base;
+    struct local_writer *writer;
+} local_staged;
+
+static lk_rc staged_publish(lk_store_staged *staged, bool *created, lk_err *err)
+{
+    local_staged *self = (local_staged *)staged;
+    lk_rc rc = publish_durably((struct local_store *)self->writer->base.store, self->writer, created, err);
+    writer_free(self->writer);
+    free(self);
+    return rc;
+}
+
+static void staged_discard(lk_store_staged *staged)
+{
+    local_abandon(&((local_staged *)staged)->writer->base);
+    free(staged);
+}
+
+static lk_rc local_stage(lk_store *store, lk_bytes key, lk_bytes bytes, lk_store_staged **out, lk_err *err)
+{
+    struct local_store *self = (struct local_store *)store;
+    lk_store_writer    *base = NULL;
+    if (!self->puts_off) {
+        return lk_store_stage_later(store, key, bytes, out);
+    }
+    lk_rc                rc = local_create(store, key, &base, err);
+    struct local_writer *writer = (struct local_writer *)base;
+    if (rc != LK_OK) {
+        return rc;
+    }
+    rc = write_through(writer, bytes, err);
+    if (rc == LK_OK) {
+        int fd = writer->fd;
+        writer->fd = -1;
+        rc = add_late(self, fd, NULL, err);
+    }
+    if (rc != LK_OK) {
+        local_abandon(base);
+        return rc;
+    }
+    local_staged *staged = take(sizeof *staged);
+    *staged = (local_staged){{staged_publish, staged_discard}, writer};
+    *out = &staged->base;
+    return LK_OK;
+}
+
 /* Synced at once, also where others are put off: there is no older object to fall back to. */
-static lk_rc rename_over(struct local_store *self, struct local_writer *writer, lk_err *err)
+static lk_rc rename_over(struct local_store *self, struct local_writer *writer, bool durable, lk_err *err)
 {
     char *directory = parent_of(writer->final);
-    lk_rc rc = ensure_synced(self, directory, err);
-    if (rc == LK_OK && self->durable && fdatasync(writer->fd) != 0) {
+    lk_rc rc = durable ? ensure_synced(self, directory, err) : LK_OK;
+    if (rc == LK_OK && durable && fdatasync(writer->fd) != 0) {
         rc = lk_fail_errno(err, errno, "sync", writer->temporary);
     }
     if (rc == LK_OK && rename(writer->temporary, writer->final) != 0) {
@@ -478,14 +638,14 @@ static lk_rc rename_over(struct local_store *self, struct local_writer *writer, 
     }
     if (rc != LK_OK) {
         (void)unlink(writer->temporary);
-    } else if (self->durable && (rc = lk_directory_sync(directory, err)) != LK_OK) {
+    } else if (durable && (rc = lk_directory_sync(directory, err)) != LK_OK) {
         err->maybe_applied = true;
     }
     free(directory);
     return rc;
 }
 
-static lk_rc local_replace(lk_store *store, lk_bytes key, lk_bytes bytes, lk_err *err)
+static lk_rc replace(lk_store *store, lk_bytes key, lk_bytes bytes, bool durable, lk_err *err)
 {
     lk_store_writer *base = NULL;
     lk_rc            rc = local_create(store, key, &base, err);
@@ -498,9 +658,19 @@ static lk_rc local_replace(lk_store *store, lk_bytes key, lk_bytes bytes, lk_err
         local_abandon(base);
         return rc;
     }
-    rc = rename_over((struct local_store *)store, writer, err);
+    rc = rename_over((struct local_store *)store, writer, durable, err);
     writer_free(writer);
     return rc;
+}
+
+static lk_rc local_replace(lk_store *store, lk_bytes key, lk_bytes bytes, lk_err *err)
+{
+    return replace(store, key, bytes, ((struct local_store *)store)->durable, err);
+}
+
+static lk_rc local_hint(lk_store *store, lk_bytes key, lk_bytes bytes, lk_err *err)
+{
+    return replace(store, key, bytes, false, err);
 }
 
 static lk_rc local_alias(lk_store *store, lk_bytes from, lk_bytes to, bool *created, lk_err *err)
@@ -511,7 +681,7 @@ static lk_rc local_alias(lk_store *store, lk_bytes from, lk_bytes to, bool *crea
     if (rc != LK_OK) {
         return rc;
     }
-    char *old = path_of(self, from), *new = path_of(self, to);
+    char *old = lk_local_path(self, from), *new = lk_local_path(self, to);
     int   failed = link(old, new) == 0 ? 0 : errno;
     *created = failed == 0;
     if (failed == EPERM || failed == ENOTSUP || failed == ENOSYS || failed == EMLINK) {
@@ -519,139 +689,20 @@ static lk_rc local_alias(lk_store *store, lk_bytes from, lk_bytes to, bool *crea
     } else if (failed != 0 && failed != EEXIST) {
         rc = lk_fail_errno(err, failed, "link", new);
     } else if (*created && self->puts_off) {
-        rc = put_off(self, -1, new, err);
+        rc = put_off(self, -1, new, 0, err);
     }
     free(old);
     free(new);
     return rc;
 }
 
-/* -- listing and removing -- */
-
-typedef struct listing {
-    DIR        *directory;
-    const char *path;
-    lk_arena   *arena;
-    bool        names_only;
-    lk_buf      entries; /* of lk_store_entry */
-} listing;
-
-static lk_rc inspect(const listing *self, lk_store_entry *entry, bool *gone, lk_err *err)
-{
-    struct stat status;
-    if (fstatat(dirfd(self->directory), entry->name.data, &status, 0) != 0) {
-        *gone = errno == ENOENT;
-        return *gone ? LK_OK : lk_fail_errno(err, errno, "inspect", entry->name.data);
-    }
-    entry->is_directory = S_ISDIR(status.st_mode);
-    entry->size = (uint64_t)status.st_size;
-    entry->modified_ms = (int64_t)status.st_mtim.tv_sec * 1000 + status.st_mtim.tv_nsec / 1000000;
-    return LK_OK;
-}
-
-static lk_rc add_entry(listing *self, const char *name, lk_err *err)
-{
-    bool           gone = false;
-    lk_store_entry entry = {.name = lk_arena_copy(self->arena, lk_bytes_of(name))};
-    lk_rc          rc = self->names_only ? LK_OK : inspect(self, &entry, &gone, err);
-    if (rc != LK_OK || gone) {
-        return rc;
-    }
-    if (self->entries.size / sizeof entry >= LK_DIRECTORY_ENTRIES_MAX) {
-        return lk_fail(err, LK_E_LIMIT, "a directory has more than %d entries", LK_DIRECTORY_ENTRIES_MAX);
-    }
-    lk_buf_append(&self->entries, &entry, sizeof entry);
-    return LK_OK;
-}
-
-static lk_rc read_entries(listing *self, lk_err *err)
-{
-    lk_rc rc = LK_OK;
-    while (rc == LK_OK) {
-        errno = 0;
-        struct dirent *entry = readdir(self->directory);
-        if (entry == NULL) {
-            return errno == 0 ? LK_OK : lk_fail_errno(err, errno, "list", self->path);
-        }
-        if (strcmp(entry->d_name, ".") != 0 && strcmp(entry->d_name, "..") != 0) {
-            rc = add_entry(self, entry->d_name, err);
-        }
-    }
-    return rc;
-}
-
-static lk_rc list_into(lk_store *store, lk_bytes key, bool names_only, lk_arena *arena,
-    lk_store_entry **entries, size_t *count, lk_err *err)
-{
-    lk_rc rc = key.size == 0 ? LK_OK : lk_store_key_check(key, err);
-    if (rc != LK_OK) {
-        return rc;
-    }
-    char   *path = path_of((struct local_store *)store, key);
-    listing found = {.directory = opendir(path), .path = path, .arena = arena, .names_only = names_only};
-    if (found.directory != NULL) {
-        rc = read_entries(&found, err);
-        (void)closedir(found.directory);
-    } else if (errno != ENOENT && errno != ENOTDIR) {
-        rc = lk_fail_errno(err, errno, "list", path);
-    }
-    if (rc == LK_OK) {
-        *count = found.entries.size / sizeof **entries;
-        *entries = (lk_store_entry *)lk_arena_take(arena, found.entries.size);
-        if (*count > 0) {
-            memcpy(*entries, found.entries.data, found.entries.size);
-        }
-    }
-    lk_buf_deinit(&found.entries);
-    free(path);
-    return rc;
-}
-
-static lk_rc local_list(
-    lk_store *store, lk_bytes key, lk_arena *arena, lk_store_entry **entries, size_t *count, lk_err *err)
-{
-    return list_into(store, key, false, arena, entries, count, err);
-}
-
-static lk_rc local_list_names(
-    lk_store *store, lk_bytes key, lk_arena *arena, lk_store_entry **entries, size_t *count, lk_err *err)
-{
-    return list_into(store, key, true, arena, entries, count, err);
-}
-
-static lk_rc local_remove(lk_store *store, lk_bytes key, lk_err *err)
-{
-    lk_rc rc = lk_store_key_check(key, err);
-    if (rc != LK_OK) {
-        return rc;
-    }
-    char *path = path_of((struct local_store *)store, key);
-    if (unlink(path) != 0 && errno != ENOENT && errno != ENOTDIR) {
-        rc = lk_fail_errno(err, errno, "remove", path);
-    }
-    free(path);
-    return rc;
-}
-
-static lk_rc local_remove_tree(lk_store *store, lk_bytes key, lk_err *err)
-{
-    struct local_store *self = (struct local_store *)store;
-    lk_rc               rc = lk_store_key_check(key, err);
-    if (rc != LK_OK) {
-        return rc;
-    }
-    char *path = path_of(self, key);
-    forget_synced(self);
-    rc = lk_directory_remove(path, err);
-    forget_synced(self);
-    free(path);
-    return rc;
-}
-
 static void local_close(lk_store *store)
 {
     struct local_store *self = (struct local_store *)store;
-    forget_synced(self);
+    lk_local_forget_synced(self);
+    for (size_t i = 0; i < self->waiting_count; i++) {
+        free(self->waiting[i]);
+    }
     lk_late_deinit(&self->late);
     lk_mutex_deinit(&self->mutex);
     free(self->root);
@@ -667,13 +718,15 @@ static const struct lk_store_ops local_ops = {
     .finish = local_finish,
     .abandon = local_abandon,
     .put_if_absent = local_put_if_absent,
-    .list = local_list,
-    .list_names = local_list_names,
+    .list = lk_local_list,
+    .list_names = lk_local_list_names,
     .sync = local_sync,
     .alias = local_alias,
     .replace = local_replace,
-    .remove = local_remove,
-    .remove_tree = local_remove_tree,
+    .hint = local_hint,
+    .stage = local_stage,
+    .remove = lk_local_remove,
+    .remove_tree = lk_local_remove_tree,
     .close = local_close,
 };
 

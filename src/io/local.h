@@ -1,6 +1,6 @@
 #ifndef LK_IO_LOCAL_H
 #define LK_IO_LOCAL_H
-/* local.h - lk_store over a local directory: put-if-absent by link(2), fsync of file and directory. */
+/* local.h - lk_store over a local directory: put-if-absent by renameat2(2) without replacing, fsync of file and directory. */
 #include "base/thread.h"
 #include "io/store.h"
 

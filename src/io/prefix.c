@@ -140,6 +140,26 @@ static lk_rc prefix_remove_many(lk_store *store, const lk_bytes *keys, size_t co
     return rc;
 }
 
+static lk_rc prefix_hint(lk_store *store, lk_bytes key, lk_bytes bytes, lk_err *err)
+{
+    lk_buf full = {0};
+    lk_rc  rc = lk_store_key_check(key, err);
+    if (rc == LK_OK) {
+        lk_store_hint(under(store), below(store, key, &full), bytes);
+    }
+    lk_buf_deinit(&full);
+    return rc;
+}
+
+static lk_rc prefix_stage(lk_store *store, lk_bytes key, lk_bytes bytes, lk_store_staged **out, lk_err *err)
+{
+    lk_buf full = {0};
+    lk_rc  rc = lk_store_key_check(key, err);
+    rc = rc == LK_OK ? lk_store_stage(under(store), below(store, key, &full), bytes, out, err) : rc;
+    lk_buf_deinit(&full);
+    return rc;
+}
+
 static void prefix_close(lk_store *store)
 {
     prefix_store *self = (prefix_store *)store;
@@ -162,6 +182,8 @@ lk_store *lk_prefix_store_new(lk_store *store, lk_bytes directory)
         .sync = prefix_sync,
         .alias = store->ops->alias == NULL ? NULL : prefix_alias,
         .replace = store->ops->replace == NULL ? NULL : prefix_replace,
+        .hint = prefix_hint,
+        .stage = prefix_stage,
         .remove = prefix_remove,
         .remove_tree = prefix_remove_tree,
         .remove_many = store->ops->remove_many == NULL ? NULL : prefix_remove_many,

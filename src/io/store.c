@@ -1,6 +1,8 @@
 /* store.c - what every lk_store shares: which keys are legal, what not every body can. */
 #include "io/store.h"
 
+#include <stdlib.h>
+
 static bool segment_is_legal(const char *data, size_t size)
 {
     bool dots = (size == 1 && data[0] == '.') || (size == 2 && data[0] == '.' && data[1] == '.');
@@ -55,4 +57,55 @@ lk_rc lk_store_replace(lk_store *store, lk_bytes key, lk_bytes bytes, lk_err *er
         return lk_fail(err, LK_E_UNIMPLEMENTED, "this store replaces no object");
     }
     return store->ops->replace(store, key, bytes, err);
+}
+
+void lk_store_hint(lk_store *store, lk_bytes key, lk_bytes bytes)
+{
+    lk_err ignored = {0};
+    lk_rc  rc = store->ops->hint == NULL ? lk_store_replace(store, key, bytes, &ignored)
+                                         : store->ops->hint(store, key, bytes, &ignored);
+    (void)rc;
+}
+
+/* -- objects that are put when they are published --------------------------------------------------------------- */
+
+typedef struct waiting_object {
+    lk_store_staged base;
+    lk_store       *store;
+    lk_buf          key, bytes;
+} waiting_object;
+
+static void waiting_discard(lk_store_staged *staged)
+{
+    waiting_object *self = (waiting_object *)staged;
+    lk_buf_deinit(&self->key);
+    lk_buf_deinit(&self->bytes);
+    free(self);
+}
+
+static lk_rc waiting_publish(lk_store_staged *staged, bool *created, lk_err *err)
+{
+    waiting_object *self = (waiting_object *)staged;
+    lk_rc           rc =
+        lk_store_put_if_absent(self->store, lk_buf_view(&self->key), lk_buf_view(&self->bytes), created, err);
+    waiting_discard(staged);
+    return rc;
+}
+
+lk_rc lk_store_stage(lk_store *store, lk_bytes key, lk_bytes bytes, lk_store_staged **out, lk_err *err)
+{
+    lk_assert_no_mutex();
+    return store->ops->stage == NULL ? lk_store_stage_later(store, key, bytes, out)
+                                     : store->ops->stage(store, key, bytes, out, err);
+}
+
+lk_rc lk_store_stage_later(lk_store *store, lk_bytes key, lk_bytes bytes, lk_store_staged **out)
+{
+    waiting_object *self = calloc(1, sizeof *self);
+    LK_ASSERT(self != NULL);
+    *self = (waiting_object){.base = {waiting_publish, waiting_discard}, .store = store};
+    lk_buf_append_bytes(&self->key, key);
+    lk_buf_append_bytes(&self->bytes, bytes);
+    *out = &self->base;
+    return LK_OK;
 }

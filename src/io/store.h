@@ -36,6 +36,13 @@ typedef struct lk_store_entry {
     int64_t  modified_ms;
 } lk_store_entry;
 
+/* An object whose bytes are written and whose name is still to be given. */
+typedef struct lk_store_staged lk_store_staged;
+struct lk_store_staged {
+    lk_rc (*publish)(lk_store_staged *staged, bool *created, lk_err *err); /* ends it */
+    void (*discard)(lk_store_staged *staged);                              /* ends it */
+};
+
 struct lk_store_ops {
     lk_rc (*open)(lk_store *store, lk_bytes key, lk_store_reader **out, uint64_t *size, lk_err *err);
     /* Reads all ranges, in any order, whole or not at all. A range past the end is LK_E_CORRUPT_FILE. */
@@ -68,6 +75,10 @@ struct lk_store_ops {
     /* NULL: the store cannot. The one exception to rule 1: key names these bytes afterwards, whatever it named
      * before; readers see the old object or the new one, whole. For the few names that move (a tag). */
     lk_rc (*replace)(lk_store *store, lk_bytes key, lk_bytes bytes, lk_err *err);
+    /* NULL: replace. The same, neither durable nor awaited: for hints that readers do without. */
+    lk_rc (*hint)(lk_store *store, lk_bytes key, lk_bytes bytes, lk_err *err);
+    /* NULL: nothing is written before it is published. See lk_store_stage. */
+    lk_rc (*stage)(lk_store *store, lk_bytes key, lk_bytes bytes, lk_store_staged **out, lk_err *err);
     lk_rc (*remove)(lk_store *store, lk_bytes key, lk_err *err);
     lk_rc (*remove_tree)(lk_store *store, lk_bytes directory, lk_err *err);
     /* NULL: one after the other. Removes as `remove` does; after an error some may be gone. */
@@ -178,6 +189,28 @@ static inline LK_MUST_CHECK lk_rc lk_store_sync(lk_store *store, lk_err *err)
 }
 /* LK_E_UNIMPLEMENTED where the store cannot. */
 LK_MUST_CHECK lk_rc lk_store_replace(lk_store *store, lk_bytes key, lk_bytes bytes, lk_err *err);
+/* Best effort, so without an error. */
+void lk_store_hint(lk_store *store, lk_bytes key, lk_bytes bytes);
+/*
+ * put_if_absent in two steps, for a commit: a store that syncs late makes the bytes durable with the next lk_store_sync,
+ * along with what they refer to; then publish gives them their name, durably, if it is free. bytes are copied.
+ */
+LK_MUST_CHECK lk_rc lk_store_stage(
+    lk_store *store, lk_bytes key, lk_bytes bytes, lk_store_staged **out, lk_err *err);
+/* The same for a store that writes nothing before it is published. */
+LK_MUST_CHECK lk_rc lk_store_stage_later(
+    lk_store *store, lk_bytes key, lk_bytes bytes, lk_store_staged **out);
+static inline LK_MUST_CHECK lk_rc lk_store_publish(lk_store_staged *staged, bool *created, lk_err *err)
+{
+    lk_assert_no_mutex();
+    return staged->publish(staged, created, err);
+}
+static inline void lk_store_discard(lk_store_staged *staged)
+{
+    if (staged != NULL) {
+        staged->discard(staged);
+    }
+}
 /* By alias where the store can, else by put_if_absent of the same bytes. */
 LK_MUST_CHECK lk_rc lk_store_name_again(
     lk_store *store, lk_bytes from, lk_bytes to, lk_bytes bytes, bool *created, lk_err *err);

@@ -1,5 +1,5 @@
 /*
- * store_contract_test.c - the rules of io/store.h, one suite for every body: local (durable and not),
+ * store_contract_test.c - the rules of io/store.h, one suite for every body: local (durable, not, and late),
  * faulty without faults, a prefix, a gate, and S3 when one is named on the command line (tests/interop/test_s3.py does). LK_TSAN: writers race for one name, and readers share an open object.
  */
 #include "base/fault.h"
@@ -28,7 +28,7 @@ typedef struct fixture {
     lk_err        err;
 } fixture;
 
-enum body { LOCAL, LOCAL_UNSYNCED, FAULTY, PREFIX, GATE };
+enum body { LOCAL, LOCAL_UNSYNCED, LOCAL_LATE, FAULTY, PREFIX, GATE };
 
 static const char   *s3_uri; /* s3://BUCKET/PREFIX that is empty; NULL: no server was named */
 static lk_s3_options s3_options;
@@ -42,7 +42,9 @@ static int open_body(void **state, enum body body)
     }
     lk_fault_plan_init(&f->plan);
     lk_bytes root = lk_arena_format(&f->arena, "%s/root", f->root); /* does not exist yet */
-    if (lk_local_store_open(&f->store, root, body != LOCAL_UNSYNCED, &f->err) != LK_OK) {
+    lk_rc    rc = body == LOCAL_LATE ? lk_local_store_open_late(&f->store, root, NULL, &f->err)
+                                     : lk_local_store_open(&f->store, root, body != LOCAL_UNSYNCED, &f->err);
+    if (rc != LK_OK) {
         return 1;
     }
     f->store = body == FAULTY ? lk_faulty_store_new(f->store, &f->plan) : f->store;
@@ -66,6 +68,11 @@ static int open_local(void **state)
 static int open_unsynced(void **state)
 {
     return open_body(state, LOCAL_UNSYNCED);
+}
+
+static int open_late(void **state)
+{
+    return open_body(state, LOCAL_LATE);
 }
 
 static int open_faulty(void **state)
@@ -184,6 +191,33 @@ static void a_replaced_object_is_the_old_or_the_new_one_whole(void **state)
     assert_true(lk_bytes_equal(get(f, "e/new"), LK_LITERAL("x")));
     assert_int_equal(entries_of(f, "d"), 1);
     assert_int_equal(entries_of(f, "e"), 1);
+}
+
+static void a_staged_object_is_put_when_it_is_published(void **state)
+{
+    fixture         *f = *state;
+    lk_store_staged *first = NULL, *second = NULL, *third = NULL;
+    bool             created = false;
+    assert_int_equal(lk_store_stage(f->store, LK_LITERAL("g/a"), LK_LITERAL("one"), &first, &f->err), LK_OK);
+    assert_int_equal(lk_store_stage(f->store, LK_LITERAL("g/a"), LK_LITERAL("two"), &second, &f->err), LK_OK);
+    assert_int_equal(lk_store_stage(f->store, LK_LITERAL("g/b"), LK_LITERAL("x"), &third, &f->err), LK_OK);
+    assert_int_equal(lk_store_sync(f->store, &f->err), LK_OK);
+    assert_int_equal(lk_store_publish(second, &created, &f->err), LK_OK);
+    assert_true(created);
+    assert_int_equal(lk_store_publish(first, &created, &f->err), LK_OK);
+    assert_false(created);
+    lk_store_discard(third);
+    assert_true(lk_bytes_equal(get(f, "g/a"), LK_LITERAL("two")));
+    assert_int_equal(entries_of(f, "g"), 1);
+}
+
+static void a_hint_is_there_afterwards(void **state)
+{
+    fixture *f = *state;
+    lk_store_hint(f->store, LK_LITERAL("h/hint"), LK_LITERAL("1"));
+    lk_store_hint(f->store, LK_LITERAL("h/hint"), LK_LITERAL("23"));
+    assert_true(lk_bytes_equal(get(f, "h/hint"), LK_LITERAL("23")));
+    assert_int_equal(entries_of(f, "h"), 1);
 }
 
 static void an_object_is_invisible_until_finished(void **state)
@@ -481,6 +515,8 @@ static void one_reader_serves_many_threads(void **state)
         cmocka_unit_test_setup_teardown(the_second_put_loses_and_changes_nothing, open, close_body),     \
         cmocka_unit_test_setup_teardown(                                                                 \
             a_replaced_object_is_the_old_or_the_new_one_whole, open, close_body),                        \
+        cmocka_unit_test_setup_teardown(a_staged_object_is_put_when_it_is_published, open, close_body),  \
+        cmocka_unit_test_setup_teardown(a_hint_is_there_afterwards, open, close_body),                   \
         cmocka_unit_test_setup_teardown(an_object_is_invisible_until_finished, open, close_body),        \
         cmocka_unit_test_setup_teardown(an_abandoned_object_leaves_nothing, open, close_body),           \
         cmocka_unit_test_setup_teardown(finishing_under_a_taken_name_is_a_conflict, open, close_body),   \
@@ -499,8 +535,8 @@ static void one_reader_serves_many_threads(void **state)
 /* test_io_store_contract [s3://BUCKET/PREFIX ENDPOINT ACCESS-KEY SECRET-KEY]: against a server that runs. */
 int main(int argc, char **argv)
 {
-    const struct CMUnitTest tests[] = {CONTRACT(open_local), CONTRACT(open_unsynced), CONTRACT(open_faulty),
-        CONTRACT(open_prefix), CONTRACT(open_gate)};
+    const struct CMUnitTest tests[] = {CONTRACT(open_local), CONTRACT(open_unsynced), CONTRACT(open_late),
+        CONTRACT(open_faulty), CONTRACT(open_prefix), CONTRACT(open_gate)};
     const struct CMUnitTest on_s3[] = {CONTRACT(open_s3)};
     if (argc == 5) {
         s3_uri = argv[1];

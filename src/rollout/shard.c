@@ -135,22 +135,35 @@ static lk_rc list_highest(lk_store *store, lk_uuid shard, lk_arena *arena, uint6
     return rc;
 }
 
+static lk_rc exists(
+    lk_store *store, lk_uuid shard, uint64_t version, lk_arena *arena, bool *found, lk_err *err)
+{
+    lk_store_reader *reader = NULL;
+    uint64_t         size = 0;
+    lk_err           failure = {0};
+    lk_rc rc = lk_store_open_object(store, manifest_key(shard, version, arena), &reader, &size, &failure);
+    *found = rc == LK_OK;
+    lk_store_reader_close(reader);
+    if (rc != LK_OK && rc != LK_E_NOT_FOUND) {
+        *err = failure;
+        return rc;
+    }
+    return LK_OK;
+}
+
 /* From `start`, which may be wrong, to the last version without a gap. */
 static lk_rc follow(lk_store *store, lk_uuid shard, uint64_t start, lk_arena *arena, lk_shard_manifest *out,
     bool *found, lk_err *err)
 {
-    lk_shard_manifest next;
-    bool              more = true;
-    *found = false;
-    lk_rc rc = LK_OK;
-    for (uint64_t version = start; rc == LK_OK && more; version++) {
-        rc = lk_shard_at(store, shard, version, arena, &next, &more, err);
-        if (rc == LK_OK && more) {
-            *out = next;
-            *found = true;
-        }
+    bool     more = true;
+    uint64_t version = start;
+    lk_rc    rc = LK_OK;
+    for (; rc == LK_OK && more; version += more) {
+        rc = exists(store, shard, version, arena, &more, err);
     }
-    return rc;
+    *found = false;
+    return rc == LK_OK && version > start ? lk_shard_at(store, shard, version - 1, arena, out, found, err)
+                                          : rc;
 }
 
 lk_rc lk_shard_latest(lk_store *store, lk_uuid shard, uint64_t known, lk_arena *arena, lk_shard_manifest *out,
@@ -183,47 +196,48 @@ lk_rc lk_shard_newer(lk_store *store, lk_uuid shard, uint64_t known, lk_arena *a
 /* PUT_THERE: the put failed, and yet such bytes are there: of this put, or of another's that had the same to say. */
 typedef enum put_outcome { PUT_WON, PUT_THERE, PUT_LOST } put_outcome;
 
-/* Puts the manifest as its version. What became of a put that failed after it was sent is looked up. */
-static lk_rc put_manifest(
-    lk_store *store, const lk_shard_manifest *manifest, lk_arena *arena, put_outcome *outcome, lk_err *err)
+/* Puts the manifest as its version, or publishes what was prepared of it (NULL: nothing). What became of a put that failed
+ * after it was sent is looked up. */
+static lk_rc put_manifest(lk_store *store, const lk_shard_manifest *manifest, lk_bytes bytes,
+    lk_store_staged *staged, lk_arena *arena, put_outcome *outcome, lk_err *err)
 {
     lk_bytes key = manifest_key(manifest->shard, manifest->version, arena), there = {0};
-    lk_buf   bytes = {0};
     bool     created = false, found = false;
-    lk_shard_manifest_encode(manifest, &bytes);
-    lk_rc rc = lk_store_put_if_absent(store, key, lk_buf_view(&bytes), &created, err);
+    lk_rc    rc = staged == NULL ? lk_store_put_if_absent(store, key, bytes, &created, err)
+                                 : lk_store_publish(staged, &created, err);
     *outcome = rc == LK_OK && created ? PUT_WON : PUT_LOST;
     if (rc != LK_OK && err->maybe_applied) {
         lk_err looking = {0};
         if (read_object(store, key, MANIFEST_SIZE_MAX, arena, &there, &found, &looking) == LK_OK) {
-            *outcome = found && lk_bytes_equal(there, lk_buf_view(&bytes)) ? PUT_THERE : PUT_LOST;
+            *outcome = found && lk_bytes_equal(there, bytes) ? PUT_THERE : PUT_LOST;
             err->maybe_applied = !found; /* it may still arrive */
             rc = found ? LK_OK : rc;
         }
     }
-    lk_buf_deinit(&bytes);
     return rc;
 }
 
-/* Best effort: a reader with a stale hint probes on. */
-static void put_hint(lk_store *store, const lk_shard_manifest *manifest, lk_arena *arena)
+/* Best effort: a reader with a stale hint probes on. So it is not written every time. */
+static void put_hint(lk_shard_writer *writer)
 {
-    lk_err   ignored = {0};
-    lk_bytes text = lk_arena_format(arena, "{\"version\":%" PRIu64 "}", manifest->version);
-    lk_bytes key = lk_shard_key(manifest->shard, LK_LITERAL("manifest/version_hint.json"), arena);
-    lk_rc    rc = lk_store_replace(store, key, text, &ignored);
-    (void)rc;
+    const lk_shard_manifest *manifest = &writer->manifest;
+    lk_arena                 arena = {0};
+    if (writer->hinted > 0 && manifest->version < writer->hinted + LK_SHARD_HINT_LAG) {
+        return;
+    }
+    lk_bytes text = lk_arena_format(&arena, "{\"version\":%" PRIu64 "}", manifest->version);
+    lk_store_hint(
+        writer->store, lk_shard_key(manifest->shard, LK_LITERAL("manifest/version_hint.json"), &arena), text);
+    writer->hinted = manifest->version;
+    lk_arena_close(&arena);
 }
 
-/* Moves a manifest into memory of its own, so that what a try used can go. */
-static lk_rc keep(lk_shard_writer *writer, const lk_shard_manifest *manifest, lk_err *err)
+/* Moves a manifest, encoded, into memory of the writer's own, so that what a try used can go. */
+static lk_rc keep(lk_shard_writer *writer, lk_bytes bytes, lk_err *err)
 {
     lk_arena          arena = {0};
-    lk_buf            bytes = {0};
     lk_shard_manifest copy;
-    lk_shard_manifest_encode(manifest, &bytes);
-    lk_rc rc = lk_shard_manifest_decode(lk_buf_view(&bytes), &arena, &copy, err);
-    lk_buf_deinit(&bytes);
+    lk_rc             rc = lk_shard_manifest_decode(lk_arena_copy(&arena, bytes), &arena, &copy, err);
     if (rc != LK_OK) {
         lk_arena_close(&arena);
         return rc;
@@ -247,6 +261,7 @@ static lk_rc try_claim(lk_store *store, lk_uuid shard, uint64_t *target, lk_shar
     lk_arena *arena, put_outcome *outcome, lk_err *err)
 {
     lk_shard_manifest latest = {.shard = shard, .current_generation = 1};
+    lk_buf            bytes = {0};
     bool              found = false;
     lk_rc             rc = lk_shard_latest(store, shard, 0, arena, &latest, &found, err);
     if (rc == LK_OK && latest.sealed) {
@@ -260,15 +275,19 @@ static lk_rc try_claim(lk_store *store, lk_uuid shard, uint64_t *target, lk_shar
     *target = *target > 0 ? *target : latest.writer_epoch + 1;
     latest.writer_epoch = *target;
     latest.version++;
-    rc = put_manifest(store, &latest, arena, outcome, err);
+    lk_shard_manifest_encode(&latest, &bytes);
+    rc = put_manifest(store, &latest, lk_buf_view(&bytes), NULL, arena, outcome, err);
     if (rc == LK_OK && *outcome == PUT_WON) {
-        put_hint(store, &latest, arena);
         *out = (lk_shard_writer){.store = store, .epoch = *target};
-        rc = keep(out, &latest, err);
+        rc = keep(out, lk_buf_view(&bytes), err);
+        if (rc == LK_OK) {
+            put_hint(out);
+        }
     } else if (rc == LK_OK && *outcome == PUT_THERE) {
         *target =
             0; /* claims of the same epoch look alike: whose this one is cannot be told, so it is claimed again */
     }
+    lk_buf_deinit(&bytes);
     return rc;
 }
 
@@ -287,26 +306,70 @@ lk_rc lk_shard_claim(lk_store *store, lk_uuid shard, lk_shard_writer *out, lk_er
     return lk_refuse(err, LK_E_CONFLICT, "the shard's manifest kept moving while it was claimed");
 }
 
+void lk_shard_unprepare(lk_shard_writer *writer)
+{
+    lk_store_discard(writer->staged);
+    writer->staged = NULL;
+}
+
 void lk_shard_writer_deinit(lk_shard_writer *writer)
 {
+    lk_shard_unprepare(writer);
+    lk_buf_deinit(&writer->prepared);
     lk_arena_close(&writer->arena);
     *writer = (lk_shard_writer){0};
+}
+
+/* The manifest after the newest known one, in the arena. */
+static lk_rc make_next(const lk_shard_writer *writer, lk_shard_change change, void *context, lk_arena *arena,
+    lk_shard_manifest *next, lk_err *err)
+{
+    *next = writer->manifest;
+    next->version++;
+    next->writer_epoch = writer->epoch;
+    return change(context, arena, next, err);
+}
+
+void lk_shard_prepare(lk_shard_writer *writer, lk_store *late, lk_shard_change change, void *context)
+{
+    lk_arena          arena = {0};
+    lk_shard_manifest next;
+    lk_err            ignored = {0};
+    lk_shard_unprepare(writer);
+    if (make_next(writer, change, context, &arena, &next, &ignored) == LK_OK) {
+        lk_buf_clear(&writer->prepared);
+        lk_shard_manifest_encode(&next, &writer->prepared);
+        if (lk_store_stage(late, manifest_key(next.shard, next.version, &arena),
+                lk_buf_view(&writer->prepared), &writer->staged, &ignored) != LK_OK) {
+            writer->staged = NULL;
+        }
+    }
+    lk_arena_close(&arena);
 }
 
 static lk_rc try_commit(lk_shard_writer *writer, lk_shard_change change, void *context, lk_arena *arena,
     put_outcome *outcome, lk_err *err)
 {
-    lk_shard_manifest next = writer->manifest;
-    next.version++;
-    next.writer_epoch = writer->epoch;
-    lk_rc rc = change(context, arena, &next, err);
-    if (rc == LK_OK) {
-        rc = put_manifest(writer->store, &next, arena, outcome, err);
+    lk_shard_manifest next;
+    lk_buf            bytes = {0};
+    lk_rc             rc = make_next(writer, change, context, arena, &next, err);
+    if (rc != LK_OK) {
+        return rc;
     }
+    lk_shard_manifest_encode(&next, &bytes);
+    if (!lk_bytes_equal(lk_buf_view(&bytes), lk_buf_view(&writer->prepared))) {
+        lk_shard_unprepare(writer);
+    }
+    lk_store_staged *staged = writer->staged;
+    writer->staged = NULL;
+    rc = put_manifest(writer->store, &next, lk_buf_view(&bytes), staged, arena, outcome, err);
     if (rc == LK_OK && *outcome != PUT_LOST) { /* only this writer has this epoch */
-        put_hint(writer->store, &next, arena);
-        rc = keep(writer, &next, err);
+        rc = keep(writer, lk_buf_view(&bytes), err);
     }
+    if (rc == LK_OK && *outcome != PUT_LOST) {
+        put_hint(writer);
+    }
+    lk_buf_deinit(&bytes);
     return rc;
 }
 
@@ -323,7 +386,13 @@ static lk_rc look_again(lk_shard_writer *writer, lk_arena *arena, lk_err *err)
     if (rc == LK_OK && latest.writer_epoch > writer->epoch) {
         rc = fenced(&latest, writer->epoch, err);
     }
-    return rc == LK_OK ? keep(writer, &latest, err) : rc;
+    if (rc == LK_OK) {
+        lk_buf bytes = {0};
+        lk_shard_manifest_encode(&latest, &bytes);
+        rc = keep(writer, lk_buf_view(&bytes), err);
+        lk_buf_deinit(&bytes);
+    }
+    return rc;
 }
 
 lk_rc lk_shard_commit(lk_shard_writer *writer, lk_shard_change change, void *context, lk_err *err)
@@ -337,6 +406,7 @@ lk_rc lk_shard_commit(lk_shard_writer *writer, lk_shard_change change, void *con
         }
         lk_arena_close(&arena);
         if (rc != LK_OK || outcome != PUT_LOST) {
+            lk_shard_unprepare(writer);
             return rc;
         }
     }

@@ -44,7 +44,13 @@ typedef struct lk_shard_writer {
     uint64_t          epoch;    /* of the claim */
     lk_shard_manifest manifest; /* the newest that is known, in arena */
     lk_arena          arena;
+    uint64_t          hinted;   /* the version that version_hint.json names */
+    lk_store_staged  *staged;   /* the next manifest, as lk_shard_prepare made it, or NULL */
+    lk_buf            prepared; /* its bytes */
 } lk_shard_writer;
+
+/* version_hint.json follows this far behind at most: whoever begins there looks at so many versions. */
+#define LK_SHARD_HINT_LAG 8
 
 /*
  * Claims the shard: everyone who claimed it before is fenced. LK_E_PRECONDITION for a sealed one, LK_E_SHARD_FENCED when
@@ -55,6 +61,15 @@ void                lk_shard_writer_deinit(lk_shard_writer *writer); /* idempote
 
 /* Makes the next manifest of the present one: changes *next, a copy of it, with memory of the arena. */
 typedef lk_rc (*lk_shard_change)(void *context, lk_arena *arena, lk_shard_manifest *next, lk_err *err);
+
+/*
+ * Writes the manifest that the next lk_shard_commit is to publish, which must be of the same change: through a store that
+ * syncs late its bytes are then synced together with what they list, and the commit has one wait less. Whatever fails here is
+ * left to the commit.
+ */
+void lk_shard_prepare(lk_shard_writer *writer, lk_store *late, lk_shard_change change, void *context);
+/* Drops what was prepared, when there will be no commit. */
+void lk_shard_unprepare(lk_shard_writer *writer);
 
 /*
  * Commits a change, which is made anew on the newest manifest when that moved (a merge by the same writer's other half).

@@ -113,7 +113,11 @@ static lk_rc store_rows(
         rc = lk_generation_write(&inside, w->options.shard, l.number, rows, &arena, &l.path, err);
     }
     if (rc == LK_OK) {
+        lk_shard_prepare(&w->shard, w->options.late, list_generation, &l);
         rc = lk_store_sync(w->options.late, err);
+    }
+    if (rc != LK_OK) {
+        lk_shard_unprepare(&w->shard);
     }
     err->maybe_applied = false; /* up to here nothing is listed */
     if (rc == LK_OK) {
