@@ -2,6 +2,7 @@
 #include "clients.h"
 
 #include "checks.h"
+#include "rollout/collect.h"
 #include "rollout/records_json.h"
 #include "sim.h"
 
@@ -213,9 +214,10 @@ void clients_serve(process *p)
 static void finish(process *p)
 {
     lk_rc rc = LK_E_CONFLICT;
-    for (int i = 0; rc != LK_OK; i++) {
+    while (rc != LK_OK) {
         lk_err err = {0};
-        rc = merge(p, 0, &err);
+        rc = lk_rollout_store_flush(p->store, &err);
+        rc = rc == LK_OK ? merge(p, 0, &err) : rc;
         if (rc != LK_OK && rc != LK_E_CONFLICT && rc != LK_E_SHARD_FENCED) {
             world_fail(p->w, "the last merge hears %s: %s", lk_rc_name(rc), err.context);
             return;
@@ -265,6 +267,7 @@ void clients_end(void *context)
     while (w->clients_done < CLIENTS + PODS) {
         sim_sleep(1000);
     }
+    w->flushed = true;
     check_at_last(w->pods[PODS]);
     w->over = true;
 }

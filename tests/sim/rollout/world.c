@@ -89,7 +89,9 @@ static void boot(void *context)
     const lk_rollout_options options = {.instance_id = lk_bytes_of(names[p->pod]),
         .merge_after = w->merge_after,
         .on_conflict = LK_ROLLOUT_CONFLICT_REFUSE,
-        .log = w->log};
+        .log = w->log ? LK_ROLLOUT_LOG_ALWAYS : LK_ROLLOUT_LOG_NEVER,
+        .deferred = w->deferred,
+        .flush_interval_ms = 2000};
     lk_rollout_store        *store = NULL;
     while (store == NULL) {
         lk_err err = {0};
@@ -184,7 +186,8 @@ void world_chaos(void *context)
 void world_open(world *w, sim_rule rule, bool trace)
 {
     *w = (world){.rule = rule, .trace = trace, .chaos = true, .random = {fill}};
-    w->log = sim_chance(2);
+    w->deferred = false;
+    w->log = w->deferred || sim_chance(2);
     w->merge_after = sim_random(5);
     for (int i = 0; i < PODS; i++) {
         w->tips[i].id = lk_shard_of_instance(lk_bytes_of(names[i]));

@@ -72,6 +72,7 @@ struct world {
     process  *zombies[ZOMBIES_MAX];  /* of pods that were started anew while they ran */
     sim_rule  rule;
     bool      chaos, trace, log;
+    bool      deferred, flushed; /* acknowledged is logged; everything is flushed at last */
     uint64_t  merge_after, events;
     unsigned  next_group, clients_done, reads, merges, collected, late;
     unsigned  owners[PODS][512]; /* by epoch: the group that had it */
