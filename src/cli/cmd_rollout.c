@@ -147,7 +147,8 @@ static int alone(lk_cli *cli, int argc, char **argv)
     "  lake rollout --host 0.0.0.0 --data-dir s3://bucket/rollouts --instance-id rollout-0 --tls-cert c.pem --tls-key k.pem \\\n" \
     "      --auth-token-file tokens\n" \
     "  lake rollout --check-config --data-dir s3://bucket/rollouts\n\n" \
-    "Other verbs: `lake help rollout` lists them; docs/ROLLOUT.md is the API, docs/OPERATIONS.md the operator's page."
+    "Other verbs, `lake rollout VERB --help`: put, list, get, blob, stats, merge are a client's; fsck, adopt, gc an\n" \
+    "operator's. docs/ROLLOUT.md is the API, docs/OPERATIONS.md how to run it."
 /* clang-format on */
 
 const lk_cli_command lk_cli_rollout_commands[] = {

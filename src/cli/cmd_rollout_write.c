@@ -320,12 +320,10 @@ static lk_rc merge_there(
         .path = lk_rollout_target_path(&arena, name, "/merge"),
         .content_type = "application/json",
         .body = LK_LITERAL("{}")};
-    const lk_json_field   fields[] = {{"reclaimed", LK_JSON_U64, &reclaimed, false, NULL},
-          {"rows", LK_JSON_U64, &out->rows, true, NULL},
-          {"version", LK_JSON_U64, &out->base_version, true, NULL}};
+    const lk_json_field   fields[] = {{"reclaimed", LK_JSON_U64, &reclaimed, false, NULL}};
     lk_rc                 rc = lk_rollout_remote_call(target->remote, &call, &answer, err);
     if (rc == LK_OK) {
-        rc = lk_json_read(lk_buf_view(&answer), fields, 3, &arena, err);
+        rc = lk_json_read(lk_buf_view(&answer), fields, 1, &arena, err);
         out->generations = (size_t)reclaimed;
     }
     lk_buf_deinit(&answer);
@@ -370,13 +368,12 @@ static int merge_command(lk_cli *cli, int argc, char **argv)
     }
     lk_rollout_target_close(&target);
     if (rc == LK_OK) {
-        const lk_report_number numbers[] = {
-            {"reclaimed", done.generations}, {"rows", done.rows}, {"version", done.base_version}};
+        const lk_report_number number = {"reclaimed", done.generations};
         lk_report(json,
-            lk_arena_format(&cli->arena, "merged %zu generation%s, %" PRIu64 " rows", done.generations,
-                done.generations == 1 ? "" : "s", done.rows)
+            lk_arena_format(
+                &cli->arena, "merged %zu generation%s", done.generations, done.generations == 1 ? "" : "s")
                 .data,
-            numbers, 3);
+            &number, 1);
     }
     return rc == LK_OK ? 0 : lk_cli_fail(&err);
 }

@@ -12,7 +12,6 @@
 #include <stdlib.h>
 #include <strings.h>
 
-enum { ELEMENTS_MAX = 1 << 24 };
 #define DOCUMENT_BYTES_MAX (1024ULL * 1024 * 1024)
 
 struct lk_rollout_input {
@@ -25,10 +24,10 @@ struct lk_rollout_input {
     size_t line_size, line_number;
     bool   held; /* line is of the next group */
     /* json */
-    lk_buf        document;
-    lk_json_texts elements;
-    size_t        next;
-    lk_arena      arena;
+    lk_buf   document;
+    lk_bytes elements; /* of its array, or its one object, behind those that were read */
+    bool     is_array;
+    size_t   next;
     /* rows */
     lk_rollout_rows_in *rows;
 };
@@ -56,28 +55,28 @@ static size_t skip_string(lk_bytes text, size_t at)
     return at < text.size ? at + 1 : text.size;
 }
 
-/* Behind the value that begins at `at`: at a comma or bracket of the object that it is in. */
+/* Behind the value that begins at `at`. */
 static size_t skip_value(lk_bytes text, size_t at)
 {
     size_t depth = 0;
     while (at < text.size) {
         char c = text.data[at];
-        if (c == '"') {
-            at = skip_string(text, at);
-            continue;
-        }
-        if (depth == 0 && (c == ',' || c == '}' || c == ']')) {
+        bool opens = c == '{' || c == '[', closes = c == '}' || c == ']';
+        if (depth == 0 && (c == ',' || closes || is_space(c))) {
             break;
         }
-        depth += c == '{' || c == '[';
-        depth -= (c == '}' || c == ']') && depth > 0;
-        at++;
+        at = c == '"' ? skip_string(text, at) : at + 1;
+        depth += opens;
+        depth -= closes;
+        if (depth == 0 && (closes || c == '"')) {
+            break;
+        }
     }
-    return at < text.size ? at : text.size;
+    return at;
 }
 
-/* The value of the member "id" of an object, without white space around it; empty: there is none. */
-static lk_bytes find_id(lk_bytes o, size_t at)
+/* The value of a member of an object that `at` is in, without white space around it; empty: there is none. */
+static lk_bytes find_member(lk_bytes o, size_t at, const char *name)
 {
     while (at < o.size) {
         at = skip_space(o, at);
@@ -86,7 +85,7 @@ static lk_bytes find_id(lk_bytes o, size_t at)
         }
         size_t key = at;
         at = skip_string(o, at);
-        bool is_id = at - key == 4 && memcmp(o.data + key, "\"id\"", 4) == 0;
+        bool wanted = at - key == strlen(name) + 2 && memcmp(o.data + key + 1, name, strlen(name)) == 0;
         at = skip_space(o, at);
         if (at >= o.size || o.data[at] != ':') {
             break;
@@ -97,9 +96,10 @@ static lk_bytes find_id(lk_bytes o, size_t at)
         while (end > start && is_space(o.data[end - 1])) {
             end--;
         }
-        if (is_id) {
+        if (wanted) {
             return (lk_bytes){o.data + start, end - start};
         }
+        at = skip_space(o, at);
         at += at < o.size && o.data[at] == ',';
     }
     return (lk_bytes){0};
@@ -112,7 +112,7 @@ bool lk_rollout_mint(lk_bytes object, lk_uuid fresh, lk_buf *out, lk_bytes *id)
         return false;
     }
     at = skip_space(object, at + 1);
-    *id = find_id(object, at);
+    *id = find_member(object, at, "id");
     if (id->size > 0) {
         lk_buf_append_bytes(out, object);
         return true;
@@ -245,15 +245,45 @@ static lk_rc next_lines(lk_rollout_input *in, lk_rollout_group_in *group, lk_err
     return rc;
 }
 
+/* The first of the elements that are left, taken off; empty: there is none. */
+static lk_rc take_element(lk_rollout_input *in, lk_bytes *element, lk_err *err)
+{
+    lk_bytes text = in->elements;
+    size_t   start = skip_space(text, 0), end = skip_value(text, start);
+    *element = (lk_bytes){text.data + start, end - start};
+    size_t after = skip_space(text, end);
+    char   next = after < text.size ? text.data[after] : '\0';
+    bool   at_end = !in->is_array ? after == text.size : next == ']';
+    if (at_end && in->is_array) {
+        after = skip_space(text, after + 1);
+        at_end = after == text.size;
+        in->is_array = false; /* nothing is left of it */
+    }
+    if (!at_end && (!in->is_array || next != ',')) {
+        return lk_refuse(
+            err, LK_E_INVALID_REQUEST, "%.100s: no JSON behind record %zu", in->options->path, in->next + 1);
+    }
+    after += !at_end;
+    in->elements = (lk_bytes){text.data + after, text.size - after};
+    return LK_OK;
+}
+
 static lk_rc next_elements(lk_rollout_input *in, lk_rollout_group_in *group, lk_err *err)
 {
     lk_rc rc = LK_OK;
-    while (rc == LK_OK && in->next < in->elements.count) {
-        lk_bytes object = in->elements.items[in->next];
-        if (is_full(in, group, object.size)) {
+    while (rc == LK_OK && (in->elements.size > 0 || in->is_array)) {
+        lk_bytes before = in->elements, object;
+        bool     was_array = in->is_array;
+        rc = take_element(in, &object, err);
+        if (rc == LK_OK && object.size > 0 && is_full(in, group, object.size)) {
+            in->elements = before;
+            in->is_array = was_array;
             break;
         }
-        rc = add_object(in, group, object, ++in->next, err);
+        bool empty = object.size == 0 && in->next == 0 && in->elements.size == 0; /* [] */
+        if (rc == LK_OK && !empty) {
+            rc = add_object(in, group, object, ++in->next, err);
+        }
     }
     return rc;
 }
@@ -272,33 +302,23 @@ lk_rc lk_rollout_input_next(lk_rollout_input *in, lk_rollout_group_in *out, lk_e
 }
 
 /* -- opening --------------------------------------------------------------------------------------------------------- */
+/* One record, an array of them, or {"records": [...]}. */
 static lk_rc read_document(lk_rollout_input *in, lk_err *err)
 {
     const char *path = in->options->path;
-    lk_bytes    records = {0};
     lk_rc rc = strcmp(path, "-") == 0 ? lk_file_read_all(0, "stdin", DOCUMENT_BYTES_MAX, &in->document, err)
                                       : lk_file_read(path, DOCUMENT_BYTES_MAX, &in->document, err);
-    if (rc != LK_OK) {
-        return rc;
+    lk_bytes text = lk_buf_view(&in->document);
+    size_t   start = rc == LK_OK ? skip_space(text, 0) : text.size;
+    text = (lk_bytes){text.data + start, text.size - start};
+    if (text.size > 0 && text.data[0] == '{') {
+        lk_bytes records = find_member(text, 1, "records");
+        bool     wraps =
+            records.size > 0 && records.data[0] == '[' && find_member(text, 1, "rollout_id").size == 0;
+        text = wraps ? records : text;
     }
-    lk_bytes            text = lk_buf_view(&in->document);
-    size_t              start = skip_space(text, 0);
-    lk_err              no = {0};
-    const lk_json_field fields[] = {{"records", LK_JSON_RAW, &records, false, NULL}};
-    if (start < text.size && text.data[start] == '{') {
-        bool wrapped = lk_json_read(text, fields, 1, &in->arena, &no) == LK_OK;
-        if (!wrapped) { /* one record */
-            in->elements.items = lk_arena_take(&in->arena, sizeof *in->elements.items);
-            in->elements.items[0] = text;
-            in->elements.count = 1;
-            return LK_OK;
-        }
-        text = records;
-    }
-    rc = lk_json_elements(text, ELEMENTS_MAX, &in->arena, &in->elements, err);
-    if (rc != LK_OK) {
-        lk_context(err, "%s", path);
-    }
+    in->is_array = text.size > 0 && text.data[0] == '[';
+    in->elements = in->is_array ? (lk_bytes){text.data + 1, text.size - 1} : text;
     return rc;
 }
 
@@ -378,7 +398,6 @@ void lk_rollout_input_close(lk_rollout_input *in)
     free(in->line);
     free(in->used);
     lk_buf_deinit(&in->document);
-    lk_arena_close(&in->arena);
     lk_rollout_rows_in_close(in->rows);
     free(in);
 }

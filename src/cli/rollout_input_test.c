@@ -57,6 +57,7 @@ static void an_id_that_is_there_is_found_wherever_it_stands(void **state)
     static const char *const cases[][2] = {
         {"{\"id\":\"x\"}", "\"x\""}, {"{\"a\":[1,{\"id\":3}],\"id\" : \"x y\" , \"b\":2}", "\"x y\""},
         {"{\"a\":\"}\",\"id\":\"q\\\"uo}te\"}", "\"q\\\"uo}te\""},
+        {"{\"a\":1 , \"b\" : {} ,\n\"id\":\"y\"}", "\"y\""},
         {"{\"id\":17,\"a\":1}", "17"}, /* the store says that it is no text */
     };
     lk_buf out = {0};
@@ -148,6 +149,38 @@ static void lines_and_elements_fill_groups_up_to_their_bounds(void **state)
     assert_int_equal(groups_of("{\"records\":[{\"id\":\"1\"}]}", "json", 9, 99, counts), 1);
     assert_int_equal(groups_of("{\"id\":\"1\",\"rollout_id\":\"r\"}", "json", 9, 99, counts), 1);
     assert_int_equal(groups_of("", "ndjson", 9, 99, counts), 0);
+    assert_int_equal(groups_of("", "json", 9, 99, counts), 0);
+    assert_int_equal(groups_of(" [ ] ", "json", 9, 99, counts), 0);
+    assert_int_equal(groups_of("{\"records\" : [ ] }", "json", 9, 99, counts), 0);
+    assert_int_equal(
+        groups_of("{\"x\":{\"records\":[1]},\"records\":[{},{\"a\":\"]},\"}]}", "json", 9, 99, counts), 1);
+    assert_int_equal(counts[0], 2);
+}
+
+static void what_is_no_list_of_objects_is_told(void **state)
+{
+    static const char *const cases[] = {
+        "[{\"id\":\"1\"} {\"id\":\"2\"}]", "[{},{}", "[{},]", "[{}]x", "{} {}", "[1]", "7", "[{}}]", "["};
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        char                           path[] = "/tmp/lake-input-XXXXXX";
+        lk_err                         err = {0};
+        lk_rollout_input              *input = NULL;
+        lk_rollout_group_in            group;
+        const lk_rollout_input_options options = {.path = path,
+            .kind = "json",
+            .rows_max = 10,
+            .bytes_max = 1000,
+            .random = lk_random_os(),
+            .clock = lk_clock_real()};
+        write_file(path, cases[i]);
+        assert_int_equal(lk_rollout_input_open(&options, &input, &err), LK_OK);
+        if (lk_rollout_input_next(input, &group, &err) != LK_E_INVALID_REQUEST) {
+            fail_msg("%s was taken", cases[i]);
+        }
+        lk_rollout_group_in_deinit(&group);
+        lk_rollout_input_close(input);
+        assert_int_equal(unlink(path), 0);
+    }
 }
 
 int main(void)
@@ -156,6 +189,7 @@ int main(void)
         cmocka_unit_test(an_object_without_an_id_gets_one_and_stays_the_same_otherwise),
         cmocka_unit_test(an_id_that_is_there_is_found_wherever_it_stands),
         cmocka_unit_test(what_is_cut_or_wrong_is_passed_on_or_refused_and_never_overrun),
+        cmocka_unit_test(what_is_no_list_of_objects_is_told),
         cmocka_unit_test(lines_and_elements_fill_groups_up_to_their_bounds),
     };
     return cmocka_run_group_tests_name("rollout_input", tests, NULL, NULL);

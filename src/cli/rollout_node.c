@@ -1,6 +1,7 @@
 /* rollout_node.c - see rollout_node.h. */
 #include "cli/rollout_node.h"
 
+#include "base/clock.h"
 #include "base/file.h"
 #include "base/log.h"
 #include "serve/rollout_service.h"
@@ -79,10 +80,20 @@ const char *lk_rollout_node_address(const lk_rollout_node *node)
     return lk_rollout_service_address(node->service);
 }
 
+/* Requests that outlast the drain are cut: nothing of theirs was acknowledged, so that is no failure of ours. A tenth of the time
+ * is left for closing. */
 lk_rc lk_rollout_node_serve(lk_rollout_node *node, lk_shutdown *shutdown, lk_err *err)
 {
-    uint64_t deadline_ms = lk_shutdown_wait(shutdown);
-    return lk_rollout_service_drain(node->service, deadline_ms, err);
+    uint64_t deadline_ms = lk_shutdown_wait(shutdown), now_ms = lk_clock_monotonic_ms(lk_clock_real());
+    uint64_t left_ms = deadline_ms > now_ms ? deadline_ms - now_ms : 0;
+    lk_log(LK_LOG_STOPPING, LK_LOG_N("grace_ms", left_ms));
+    lk_rc rc = lk_rollout_service_drain(node->service, deadline_ms - left_ms / 10, err);
+    if (rc == LK_E_DEADLINE) {
+        lk_log_error(LK_LOG_DRAIN_OVERRUN, err);
+        *err = (lk_err){0};
+        rc = LK_OK;
+    }
+    return rc;
 }
 
 static void follow(void *context)

@@ -14,7 +14,7 @@ typedef struct lk_rollout_node lk_rollout_node;
 LK_MUST_CHECK lk_rc lk_rollout_node_open(lk_rollout_node **out, const lk_rollout_plan *plan, lk_err *err);
 const char         *lk_rollout_node_address(const lk_rollout_node *node); /* with the real port */
 
-/* Waits for the signal, then drains: LK_E_DEADLINE when requests still ran at the end of it. */
+/* Waits for the signal, then drains; what still runs at the end of it is cut, and told in the log. */
 LK_MUST_CHECK lk_rc lk_rollout_node_serve(lk_rollout_node *node, lk_shutdown *shutdown, lk_err *err);
 /* The same on a thread, which _close joins. The shutdown is asked for by then. */
 LK_MUST_CHECK lk_rc lk_rollout_node_follow(lk_rollout_node *node, lk_shutdown *shutdown, lk_err *err);

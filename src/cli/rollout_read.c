@@ -255,19 +255,25 @@ static const char *path_of(lk_arena *arena, const char *name, lk_bytes id, const
     return path;
 }
 
+/* {"record":…} without what is around it: a record's metadata may be nested deeper than base/json reads. */
+static lk_bytes record_of(lk_bytes answer)
+{
+    lk_bytes before = LK_LITERAL("{\"record\":");
+    bool     whole = lk_bytes_starts(answer, before) && answer.data[answer.size - 1] == '}';
+    return whole ? (lk_bytes){answer.data + before.size, answer.size - before.size - 1} : (lk_bytes){0};
+}
+
 static lk_rc get_there(
     lk_rollout_target *target, const char *name, lk_bytes id, lk_arena *arena, lk_buf *out, lk_err *err)
 {
     const lk_rollout_call call = {.method = "GET", .path = path_of(arena, name, id, "")};
-    lk_bytes              record = {0};
-    bool                  found = false;
     lk_buf                answer = {0};
-    const lk_json_field   fields[] = {{"record", LK_JSON_RAW, &record, true, &found}};
     lk_rc                 rc = lk_rollout_remote_call(target->remote, &call, &answer, err);
-    if (rc == LK_OK) {
-        rc = lk_json_read(lk_buf_view(&answer), fields, 1, arena, err);
-    }
-    if (rc == LK_OK && (record.size == 0 || lk_bytes_equal(record, LK_LITERAL("null")))) {
+    lk_bytes              record = record_of(lk_buf_view(&answer));
+    if (rc == LK_OK && record.size == 0) {
+        rc = lk_fail(
+            err, LK_E_INTERNAL, "what %s answered is no record", lk_rollout_remote_url(target->remote));
+    } else if (rc == LK_OK && lk_bytes_equal(record, LK_LITERAL("null"))) {
         rc = no_record(id, err);
     }
     if (rc == LK_OK) {

@@ -10,6 +10,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#define HELD_BYTES_MAX (1024ULL * 1024 * 1024) /* an answer without a sink */
+
 enum {
     TOKEN_MAX = 8192,
     CONNECT_MS = 10000,
@@ -143,8 +145,20 @@ uint64_t lk_rollout_retry_wait_ms(unsigned attempt, lk_bytes retry_after, lk_ran
 typedef struct attempt {
     const lk_rollout_call *request;
     uint64_t               taken; /* bytes that the sink has, of all attempts */
+    uint64_t               from;  /* and how many it had before this one */
     bool                   ended; /* by the sink */
+    lk_buf                 held;  /* without a sink: what a 200 of this attempt brought */
 } attempt;
+
+static bool hold(void *context, const void *data, size_t size)
+{
+    attempt *a = context;
+    bool     fits = size <= HELD_BYTES_MAX - a->held.size;
+    if (fits) {
+        lk_buf_append(&a->held, data, size);
+    }
+    return fits;
+}
 
 static bool take(void *context, const void *data, size_t size)
 {
@@ -172,13 +186,15 @@ static void perform(lk_rollout_remote *remote, attempt *a, lk_http_call *call, l
         fields[count++] =
             (lk_http_header){LK_LITERAL("Range"), lk_arena_format(arena, "bytes=%" PRIu64 "-", a->taken)};
     }
+    lk_buf_clear(&a->held);
+    a->from = a->taken;
     *call = (lk_http_call){.method = r->method,
         .url = lk_arena_format(arena, "%s/api/v1%s", remote->url, r->path).data,
         .headers = fields,
         .header_count = count,
         .body = r->body,
         .has_body = r->content_type != NULL,
-        .sink = r->sink != NULL ? take : NULL,
+        .sink = r->sink != NULL ? take : hold,
         .sink_context = a,
         .sink_status = a->taken > 0 ? 206 : 200};
     lk_http_perform(remote->client, &(lk_http_call *){call}, 1);
@@ -258,7 +274,12 @@ static lk_rc conclude(lk_rollout_remote *remote, const attempt *a, lk_http_call 
         return lk_refuse(err, call->end == LK_HTTP_REFUSED ? LK_E_LIMIT : LK_E_UNREACHABLE, "%.100s: %.120s",
             remote->url, call->reason);
     }
+    if (a->from > 0 && call->status == 200) {
+        return lk_refuse(err, LK_E_UNREACHABLE,
+            "%.100s: the connection was lost, and it cannot go on from there", remote->url);
+    }
     if (call->status >= 200 && call->status < 300) {
+        lk_buf_append_bytes(answer, lk_buf_view(&a->held));
         lk_buf_append_bytes(answer, lk_buf_view(&call->body_in));
         return LK_OK;
     }
@@ -299,6 +320,7 @@ lk_rc lk_rollout_remote_call(
         }
         lk_clock_sleep_ms(clock, wait_ms);
     }
+    lk_buf_deinit(&a.held);
     lk_arena_close(&arena);
     return rc;
 }

@@ -1,13 +1,18 @@
 """test_rollout_cli.py - `lake rollout` as a person types it: settings and where they come from, the server, every verb, exit
 codes. What the stores keep is tests/rollout's matter."""
 import hashlib
+import http.server
 import json
 import os
 import pathlib
 import re
 import signal
+import socket
 import subprocess
+import sys
+import threading
 import time
+import types
 import urllib.error
 import urllib.request
 import uuid
@@ -17,6 +22,9 @@ import pyarrow.parquet as parquet
 import pytest
 
 import lake
+
+sys.path.insert(0, str(lake.ROOT / "tests/interop"))
+import s3_support # noqa: E402
 
 CONFIG = (lake.ROOT / "src/base/config.def").read_text()
 OID = uuid.UUID("6ba7b812-9dad-11d1-80b4-00c04fd430c8")
@@ -418,8 +426,8 @@ def test_get_and_merge(filled):
     assert json.loads(filled.cli("get", "full", "i5").stdout)["reward"] == 0.5
     assert filled.cli("get", "full", "nobody", check=False).returncode == 4
     before = rows_in(filled, "full")
-    assert json.loads(filled.cli("merge", "full", "--json").stdout)["rows"] == 10
-    assert json.loads(filled.cli("merge", "full", "--json").stdout)["rows"] == 0
+    assert json.loads(filled.cli("merge", "full", "--json").stdout) == {"reclaimed": 4}
+    assert json.loads(filled.cli("merge", "full", "--json").stdout) == {"reclaimed": 0}
     assert rows_in(filled, "full") == before
 
 
@@ -438,7 +446,7 @@ def test_every_verb_in_place(tmp_path):
     assert run("rollout", "blob", "rl", "two", "-o", "-", *place).stdout == b"12345"
     assert run("rollout", "blob", "rl", "one", "-o", "-", *place, check=False).returncode == 4
     assert run("rollout", "get", "rl", "three", *place, check=False).returncode == 4
-    assert json.loads(run("rollout", "merge", "rl", "--json", *place).stdout)["rows"] == 2
+    assert json.loads(run("rollout", "merge", "rl", "--json", *place).stdout) == {"reclaimed": 1}
     shards = [path.name for path in (tmp_path / "data/rl.rollout.lance/_mem_wal").iterdir()]
     assert shards == [str(uuid.uuid5(OID, "cli"))]
     assert run("rollout", "list", "--url", "http://127.0.0.1:1", *place, check=False).returncode == 2
@@ -518,3 +526,135 @@ def test_stats_count_by_policy_version(filled, tmp_path):
         assert [(g["rollout_id"], g["rows"]) for g in some] == [("r0", 2), ("r1", 2), ("r2", 1)]
         assert run("rollout", "stats", "full", "--by", "reward", *where, check=False).returncode == 1
         assert run("rollout", "stats", "nothing", *where, check=False).returncode == 4
+
+
+# -- when things go wrong ----------------------------------------------------------------------------------------------------
+
+@pytest.fixture
+def proxy(server):
+    running = s3_support.Proxy(types.SimpleNamespace(port=int(server.url.rsplit(":", 1)[1])))
+    yield running
+    running.close()
+
+
+@pytest.mark.parametrize("action", [("fail", 503, "x"), ("fail", 429, "x"), ("fail", 502, "x"), ("lose",), ("deaf",)])
+def test_a_put_is_tried_again_and_is_there_once(server, proxy, action):
+    name = "again" + "".join(map(str, action))
+    server.cli("put", name, "-", "--create", input=b"")
+    left = [action, action]
+    proxy.rule = lambda method, path: left.pop() if method == "POST" and left else None
+    lines = b"".join(b'{"rollout_id":"r%d"}\n' % i for i in range(20))
+    ids = run("rollout", "put", name, "-", "--ids", "--batch-rows", "10", "--url", proxy.url, input=lines).stdout.decode().split()
+    assert len(ids) == 20 and left == [] and sum(method == "POST" for method, _ in proxy.log) == 4
+    assert sorted(row["id"] for row in rows_in(server, name)) == sorted(ids)
+
+
+def test_a_server_that_stays_busy_is_given_up(proxy, server):
+    server.cli("put", "busy", "-", "--create", input=b"")
+    proxy.rule = lambda method, path: ("fail", 503, "x")
+    before = time.monotonic()
+    done = run("rollout", "put", "busy", "-", "--retry-secs", "1", "--url", proxy.url, input=b'{"rollout_id":"r"}', check=False)
+    assert done.returncode == 5 and 0.2 < time.monotonic() - before < 10 and len(proxy.log) >= 3
+    proxy.clear()
+    proxy.rule = lambda method, path: ("fail", 400, "x")
+    assert run("rollout", "put", "busy", "-", "--url", proxy.url, input=b'{"rollout_id":"r"}', check=False).returncode == 1
+    assert len(proxy.log) == 1, "what is wrong with a request does not get better"
+
+
+class Cutting(http.server.BaseHTTPRequestHandler):
+    """Answers 503 with Retry-After first, then sends a payload piece by piece, cutting the connection in between."""
+    protocol_version, payload, log = "HTTP/1.1", bytes(range(256)) * 400, []
+
+    def do_GET(self):
+        wanted = self.headers.get("Range")
+        Cutting.log.append((time.monotonic(), wanted))
+        if len(Cutting.log) == 1:
+            self.send_response(503)
+            self.send_header("Retry-After", "1")
+            self.send_header("Content-Length", "0")
+            self.end_headers()
+            return
+        start = int(wanted[len("bytes="):-1]) if wanted else 0
+        rest = self.payload[start:]
+        self.send_response(206 if wanted else 200)
+        self.send_header("Content-Length", str(len(rest)))
+        if wanted:
+            self.send_header("Content-Range", f"bytes {start}-{len(self.payload) - 1}/{len(self.payload)}")
+        self.end_headers()
+        self.wfile.write(rest[:40_000])
+        self.close_connection = True
+
+    def log_message(self, *_):
+        pass
+
+
+def test_a_blob_goes_on_where_the_connection_broke(tmp_path):
+    httpd = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Cutting)
+    threading.Thread(target=httpd.serve_forever, daemon=True).start()
+    try:
+        run("rollout", "blob", "rl", "x", "-o", tmp_path / "out", "--url", f"http://127.0.0.1:{httpd.server_port}")
+    finally:
+        httpd.shutdown()
+        httpd.server_close()
+    assert (tmp_path / "out").read_bytes() == Cutting.payload
+    assert [wanted for _, wanted in Cutting.log] == [None, None, "bytes=40000-", "bytes=80000-"]
+    assert Cutting.log[1][0] - Cutting.log[0][0] >= 1, "as Retry-After said"
+
+
+def test_tls_and_a_name_that_must_fit(tmp_path):
+    subprocess.run(["openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes", "-days", "2",
+                    "-subj", "/CN=lake.test", "-addext", "subjectAltName=IP:127.0.0.1", "-keyout", "key.pem", "-out", "cert.pem"],
+                   cwd=tmp_path, check=True, capture_output=True)
+    (tmp_path / "key.pem").chmod(0o600)
+    with Rollout(tmp_path / "data", "--tls-cert", str(tmp_path / "cert.pem"), "--tls-key", str(tmp_path / "key.pem")) as running:
+        url = running.url.replace("http:", "https:")
+        trust = ["--ca", tmp_path / "cert.pem", "--url", url]
+        run("rollout", "put", "rl", "-", "--create", *trust, input=b'{"id":"x","rollout_id":"r"}')
+        assert run("rollout", "list", "rl", "--columns", "id", "--format", "ndjson", *trust).stdout == b'{"id":"x"}\n'
+        assert run("rollout", "list", "--retry-secs", "0", "--url", url, check=False).returncode == 5
+        assert run("rollout", "list", "--retry-secs", "0", "--url", running.url, check=False).returncode == 5
+        assert running.stop() == 0
+
+
+def test_a_stop_cuts_what_does_not_end_and_is_no_failure(tmp_path):
+    with Rollout(tmp_path / "data", "--drain-secs", "2") as running:
+        running.cli("put", "rl", "-", "--create", input=b'{"rollout_id":"r"}')
+        host, port = running.ready["rollout"].rsplit(":", 1)
+        with socket.create_connection((host, int(port))) as slow: # an upload that never ends
+            slow.sendall(b"POST /api/v1/rollouts/rl/records HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\n"
+                         b"Content-Length: 1000\r\n\r\n{")
+            time.sleep(0.2)
+            before = time.monotonic()
+            assert running.stop() == 0
+            assert time.monotonic() - before < 4
+        assert len(ndjson(run("rollout", "list", "rl", "--format", "ndjson", "--data-dir", tmp_path / "data").stdout)) == 1
+
+
+def test_callers_of_the_other_servers_are_not_let_in_by_accident(tmp_path):
+    (tmp_path / "principals").write_text("[]")
+    (tmp_path / "principals").chmod(0o600)
+    done = run("rollout", "--check-config", check=False, environment={"LAKE_AUTH_PRINCIPALS_FILE": str(tmp_path / "principals")})
+    assert done.returncode == 2 and b"--auth-token-file" in done.stderr
+
+
+def test_every_verb_on_s3(tmp_path):
+    (tmp_path / "s3").mkdir()
+    s3 = s3_support.Server(tmp_path / "s3")
+    environment = s3_support.environment(s3.url)
+    place = ["--data-dir", f"s3://{s3_support.BUCKET}/stores"]
+
+    def there(*arguments, **more):
+        return run("rollout", *arguments, *place, environment=environment, **more)
+    try:
+        there("put", "rl", "-", "--create", "--instance-id", "rollout-9", input=b'{"id":"one","rollout_id":"r"}\n')
+        there("put", "rl", "-", input=b'{"id":"two","rollout_id":"r","policy_version":"v1"}\n')
+        assert there("list").stdout == b"rl\n"
+        assert [row["id"] for row in ndjson(there("list", "rl", "--order", "id", "--format", "ndjson").stdout)] == ["one", "two"]
+        assert json.loads(there("get", "rl", "two").stdout)["policy_version"] == "v1"
+        assert json.loads(there("adopt", "rl", "rollout-9", "--yes", "--json").stdout)["rows"] == 1
+        assert json.loads(there("merge", "rl", "--json").stdout) == {"reclaimed": 1}
+        assert json.loads(there("gc", "--grace-secs", "0", "--json").stdout)["directories"] == 2
+        report = ndjson(there("fsck", "--json").stdout)[0]
+        assert (report["base_rows"], report["generations"], report["damage"]) == (2, 0, [])
+    finally:
+        s3.close()
