@@ -20,19 +20,37 @@ typedef struct admission {
     lk_id_map           *group;                /* ids of the adds before; place: index of the add, row */
     lk_id_map           *own;                  /* of the add at hand, until it is let in */
     lk_rollout_add     **adds;                 /* by index */
+    uint8_t            **selections;           /* of each add's rows: written or not */
+    bool                *misfits;              /* adds that the table cannot take */
     struct ArrowArray    found;                /* rows of the snapshot with ids of the group */
     lk_id_map           *found_ids;
     lk_arena            *arena;
 } admission;
 
+static const lk_rollout_request *request_of(const lk_rollout_add *add)
+{
+    return add->what;
+}
+
 static const struct ArrowArray *batch_of(const lk_rollout_add *add)
 {
-    return lk_shared_array_get(((const lk_rollout_request *)add->what)->records);
+    return lk_shared_array_get(request_of(add)->records);
+}
+
+static int64_t count_of(const lk_rollout_add *add)
+{
+    return request_of(add)->count;
+}
+
+/* Where an add's row is in its batch. */
+static int64_t at(const lk_rollout_add *add, int64_t row)
+{
+    return request_of(add)->first + row;
 }
 
 static lk_bytes id_of(const lk_rollout_add *add, int64_t row)
 {
-    return lk_cell_text(batch_of(add)->children[ID], row);
+    return lk_cell_text(batch_of(add)->children[ID], at(add, row));
 }
 
 /* -- equal records ------------------------------------------------------------------------------------------------- */
@@ -95,15 +113,16 @@ static bool same_payload(const struct ArrowArray *a, int64_t row_a, const struct
 
 static bool has_time(const lk_rollout_add *add, int64_t row)
 {
-    return ((const lk_rollout_request *)add->what)->has_time[row];
+    return request_of(add)->has_time[row];
 }
 
 static bool same_as_earlier(const admission *a, const lk_rollout_add *add, int64_t row,
     const lk_rollout_add *other, int64_t other_row)
 {
-    bool with_time = has_time(add, row) && has_time(other, other_row);
-    return same_text(&a->schema, batch_of(add), row, &a->schema, batch_of(other), other_row, with_time) &&
-           same_payload(batch_of(add)->children[PAYLOAD], row, batch_of(other)->children[PAYLOAD], other_row);
+    bool    with_time = has_time(add, row) && has_time(other, other_row);
+    int64_t here = at(add, row), there = at(other, other_row);
+    return same_text(&a->schema, batch_of(add), here, &a->schema, batch_of(other), there, with_time) &&
+           same_payload(batch_of(add)->children[PAYLOAD], here, batch_of(other)->children[PAYLOAD], there);
 }
 
 static lk_rc same_as_stored(
@@ -111,14 +130,14 @@ static lk_rc same_as_stored(
 {
     struct ArrowArray stored = {0};
     bool              found = false;
-    *same =
-        same_text(&a->schema, batch_of(add), row, &a->found_schema, &a->found, found_row, has_time(add, row));
+    *same = same_text(
+        &a->schema, batch_of(add), at(add, row), &a->found_schema, &a->found, found_row, has_time(add, row));
     if (!*same) {
         return LK_OK;
     }
     lk_rc rc = lk_rollout_snapshot_payload(a->snapshot, id_of(add, row), NULL, &stored, &found, err);
     if (rc == LK_OK) {
-        *same = found && same_payload(batch_of(add)->children[PAYLOAD], row, stored.children[0], 0);
+        *same = found && same_payload(batch_of(add)->children[PAYLOAD], at(add, row), stored.children[0], 0);
     }
     lk_array_release(&stored);
     return rc;
@@ -133,7 +152,7 @@ static lk_rc look_up(admission *a, size_t row_count, lk_err *err)
     lk_bytes  *ids = lk_arena_take(a->arena, (row_count + 1) * sizeof *ids);
     size_t    *wanted = lk_arena_take(a->arena, (row_count + 1) * sizeof *wanted), count = 0;
     for (size_t i = 0; a->adds[i] != NULL; i++) {
-        for (int64_t row = 0; row < batch_of(a->adds[i])->length; row++) {
+        for (int64_t row = 0; row < count_of(a->adds[i]); row++) {
             lk_bytes id = id_of(a->adds[i], row);
             if (lk_id_map_add(distinct, id, (lk_id_place){0})) {
                 ids[count++] = id;
@@ -187,7 +206,7 @@ static lk_rc judge_rows(admission *a, size_t index, uint8_t *selection, lk_err *
 {
     lk_rollout_add *add = a->adds[index];
     lk_rc           rc = LK_OK;
-    for (int64_t row = 0; rc == LK_OK && add->rc == LK_OK && row < batch_of(add)->length; row++) {
+    for (int64_t row = 0; rc == LK_OK && add->rc == LK_OK && row < count_of(add); row++) {
         verdict v;
         rc = judge(a, index, row, &v, err);
         if (rc == LK_OK && (v == WRONG || (v == CONFLICT && a->policy == LK_ROLLOUT_CONFLICT_REFUSE))) {
@@ -202,16 +221,14 @@ static lk_rc judge_rows(admission *a, size_t index, uint8_t *selection, lk_err *
 }
 
 /* Which rows of the add are written; adds after it know them only if it is let in. */
-static lk_rc choose(admission *a, size_t index, uint8_t *selection, size_t *selected, lk_err *err)
+static lk_rc choose(admission *a, size_t index, uint8_t *selection, lk_err *err)
 {
     lk_rollout_add *add = a->adds[index];
-    int64_t         count = batch_of(add)->length;
+    int64_t         count = count_of(add);
     a->own = lk_id_map_new((size_t)count);
     lk_rc rc = judge_rows(a, index, selection, err);
     lk_id_map_free(a->own);
-    *selected = 0;
     for (int64_t row = 0; rc == LK_OK && add->rc == LK_OK && row < count; row++) {
-        *selected += selection[row];
         if (selection[row] != 0) {
             (void)lk_id_map_add(a->group, id_of(add, row), (lk_id_place){(uint32_t)index, (uint32_t)row});
         }
@@ -219,18 +236,18 @@ static lk_rc choose(admission *a, size_t index, uint8_t *selection, size_t *sele
     return rc;
 }
 
-/* The chosen rows in the table's columns, as one more batch of the generation. */
-static lk_rc take_rows(admission *a, const lk_rollout_add *add, const uint8_t *selection, size_t selected,
+/* Rows of a batch, in the table's columns. */
+static lk_rc take_rows(admission *a, lk_shared_array *batch, const uint8_t *selection, size_t selected,
     lk_shared_array **out, lk_err *err)
 {
-    const lk_rollout_request *request = add->what;
-    struct ArrowArray         few = {0}, aligned = {0};
-    lk_shared_array          *rows = NULL;
-    lk_rc                     rc = LK_OK;
-    if (selected == (size_t)batch_of(add)->length) {
-        rows = lk_shared_array_ref(request->records);
+    const struct ArrowArray *array = lk_shared_array_get(batch);
+    struct ArrowArray        few = {0}, aligned = {0};
+    lk_shared_array         *rows = NULL;
+    lk_rc                    rc = LK_OK;
+    if (selected == (size_t)array->length) {
+        rows = lk_shared_array_ref(batch);
     } else {
-        rc = lk_array_filter(&a->schema, batch_of(add), selection, (int64_t)selected, &few, err);
+        rc = lk_array_filter(&a->schema, array, selection, (int64_t)selected, &few, err);
         rows = rc == LK_OK ? lk_array_share(&few) : NULL;
     }
     if (rc == LK_OK) {
@@ -252,27 +269,114 @@ static void note_ids(const admission *a, lk_shared_array *rows, lk_generation_ro
     }
 }
 
-static lk_rc admit_one(admission *a, size_t index, lk_generation_rows *out, lk_err *err)
+/* The chosen rows of adds [from, to), which are of one batch; NULL when there are none. */
+static lk_rc take_adds(admission *a, size_t from, size_t to, lk_shared_array **out, lk_err *err)
 {
-    lk_rollout_add  *add = a->adds[index];
-    lk_shared_array *rows = NULL;
+    lk_shared_array *batch = request_of(a->adds[from])->records;
+    uint8_t         *selection = calloc(1, (size_t)batch_of(a->adds[from])->length + 1);
     size_t           selected = 0;
-    uint8_t         *selection = calloc(1, (size_t)batch_of(add)->length + 1);
     LK_ASSERT(selection != NULL);
-    lk_rc rc = choose(a, index, selection, &selected, err);
-    if (rc == LK_OK && add->rc == LK_OK && selected > 0) {
-        lk_err failure = {0};
-        lk_rc  taken = take_rows(a, add, selection, selected, &rows, &failure);
-        if (taken == LK_OK) {
-            ((lk_shared_array **)(uintptr_t)out->batches)[out->batch_count++] = rows;
-            note_ids(a, rows, out);
-        } else { /* the table has no such column: this add's own fault */
-            add->rc = taken;
-            add->err = failure;
+    *out = NULL;
+    for (size_t i = from; i < to; i++) {
+        for (int64_t row = 0; a->adds[i]->rc == LK_OK && row < count_of(a->adds[i]); row++) {
+            selection[at(a->adds[i], row)] = a->selections[i][row];
+            selected += a->selections[i][row];
         }
     }
+    lk_rc rc = selected == 0 ? LK_OK : take_rows(a, batch, selection, selected, out, err);
     free(selection);
     return rc;
+}
+
+static void set_aside(admission *a, size_t index, lk_rc rc, const lk_err *err)
+{
+    a->misfits[index] = true;
+    a->adds[index]->rc = rc;
+    a->adds[index]->err = *err;
+}
+
+/* Which of them the table cannot take: their own fault. When it takes each alone, but not all: all of them. */
+static void find_misfits(admission *a, size_t from, size_t to, lk_rc together, const lk_err *why)
+{
+    size_t found = 0;
+    for (size_t i = from; i < to; i++) {
+        lk_shared_array *rows = NULL;
+        lk_err           err = {0};
+        lk_rc            rc = a->adds[i]->rc == LK_OK ? take_adds(a, i, i + 1, &rows, &err) : LK_OK;
+        if (rc != LK_OK) {
+            set_aside(a, i, rc, &err);
+            found++;
+        }
+        lk_shared_array_unref(rows);
+    }
+    for (size_t i = from; found == 0 && i < to; i++) {
+        set_aside(a, i, together, why);
+    }
+}
+
+/* The chosen rows of all adds, batch by batch. false when there are misfits, which others may have been measured by. */
+static bool take_all(admission *a, size_t count, lk_generation_rows *out)
+{
+    bool taken = true;
+    for (size_t from = 0, to; from < count; from = to) {
+        lk_shared_array *rows = NULL;
+        lk_err           err = {0};
+        for (to = from + 1;
+             to < count && request_of(a->adds[to])->records == request_of(a->adds[from])->records; to++) {}
+        lk_rc rc = take_adds(a, from, to, &rows, &err);
+        if (rc != LK_OK) {
+            find_misfits(a, from, to, rc, &err);
+            taken = false;
+        } else if (rows != NULL) {
+            ((lk_shared_array **)(uintptr_t)out->batches)[out->batch_count++] = rows;
+            note_ids(a, rows, out);
+        }
+    }
+    return taken;
+}
+
+static void give_back(lk_generation_rows *out)
+{
+    for (size_t i = 0; i < out->batch_count; i++) {
+        lk_shared_array_unref(out->batches[i]);
+    }
+    out->batch_count = out->row_count = 0;
+}
+
+/* Judges all adds but the misfits. */
+static lk_rc choose_all(admission *a, size_t count, size_t row_count, lk_err *err)
+{
+    lk_rc rc = LK_OK;
+    lk_id_map_free(a->group);
+    a->group = lk_id_map_new(row_count);
+    for (size_t i = 0; rc == LK_OK && i < count; i++) {
+        if (!a->misfits[i]) {
+            a->adds[i]->rc = LK_OK;
+            rc = choose(a, i, a->selections[i], err);
+        }
+    }
+    return rc;
+}
+
+/* Room for what is decided of each add. */
+static void make_room(
+    admission *a, lk_rollout_add *adds, lk_generation_rows *out, size_t *count, size_t *rows)
+{
+    for (lk_rollout_add *add = adds; add != NULL; add = add->next) {
+        ++*count;
+        *rows += (size_t)count_of(add);
+    }
+    a->adds = lk_arena_take(a->arena, (*count + 1) * sizeof(lk_rollout_add *));
+    a->selections = lk_arena_take(a->arena, (*count + 1) * sizeof(uint8_t *));
+    a->misfits = lk_arena_take(a->arena, *count + 1);
+    *count = 0;
+    for (lk_rollout_add *add = adds; add != NULL; add = add->next) {
+        a->selections[*count] = lk_arena_take(a->arena, (size_t)count_of(add) + 1);
+        a->adds[(*count)++] = add;
+    }
+    *out = (lk_generation_rows){.schema = lk_dataset_schema(a->snapshot->base),
+        .batches = lk_arena_take(a->arena, (*count + 1) * sizeof(lk_shared_array *)),
+        .ids = lk_arena_take(a->arena, (*rows + 1) * sizeof(lk_bytes))};
 }
 
 lk_rc lk_rollout_admit(lk_rollout_snapshot *snapshot, lk_rollout_conflict policy, lk_rollout_add *adds,
@@ -280,24 +384,15 @@ lk_rc lk_rollout_admit(lk_rollout_snapshot *snapshot, lk_rollout_conflict policy
 {
     admission a = {.snapshot = snapshot, .policy = policy, .arena = arena};
     size_t    add_count = 0, row_count = 0;
-    for (lk_rollout_add *add = adds; add != NULL; add = add->next) {
-        add_count++;
-        row_count += (size_t)batch_of(add)->length;
-    }
-    a.adds = lk_arena_take(arena, (add_count + 1) * sizeof(lk_rollout_add *));
-    add_count = 0;
-    for (lk_rollout_add *add = adds; add != NULL; add = add->next) {
-        a.adds[add_count++] = add;
-    }
-    *out = (lk_generation_rows){.schema = lk_dataset_schema(snapshot->base),
-        .batches = lk_arena_take(arena, (add_count + 1) * sizeof(lk_shared_array *)),
-        .ids = lk_arena_take(arena, (row_count + 1) * sizeof(lk_bytes))};
+    bool      taken = false;
+    make_room(&a, adds, out, &add_count, &row_count);
     lk_record_schema(true, &a.schema);
     lk_rollout_rows_schema(&a.found_schema);
-    a.group = lk_id_map_new(row_count);
     lk_rc rc = look_up(&a, row_count, err);
-    for (size_t i = 0; rc == LK_OK && i < add_count; i++) {
-        rc = admit_one(&a, i, out, err);
+    while (rc == LK_OK && !taken) { /* every round without success finds a misfit */
+        give_back(out);
+        rc = choose_all(&a, add_count, row_count, err);
+        taken = rc == LK_OK && take_all(&a, add_count, out);
     }
     lk_array_release(&a.found);
     lk_id_map_free(a.found_ids);

@@ -18,10 +18,12 @@ typedef enum lk_rollout_conflict {
     LK_ROLLOUT_CONFLICT_ACCEPT  /* it is written; readers show the newest (as the reference does) */
 } lk_rollout_conflict;
 
-/* What an add brings (lk_rollout_add.what): a batch of the record's schema, newer columns included. */
+/* What an add brings (lk_rollout_add.what): rows of a batch of the record's schema, newer columns included. Adds of one batch stand
+ * side by side, in its order: they are written from it without being taken apart. */
 typedef struct lk_rollout_request {
     lk_shared_array *records;
     const bool      *has_time; /* per record: it came with its created_at */
+    int64_t          first, count;
 } lk_rollout_request;
 
 /*

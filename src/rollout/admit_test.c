@@ -36,7 +36,8 @@ static void with(group *g, const char *lines)
     }
     assert_int_equal(lk_records_finish(r, false, &batch, &err), LK_OK);
     lk_records_close(r);
-    g->requests[i] = (lk_rollout_request){lk_array_share(&batch), g->has_time[i]};
+    int64_t length = batch.length;
+    g->requests[i] = (lk_rollout_request){lk_array_share(&batch), g->has_time[i], 0, length};
     g->adds[i] = (lk_rollout_add){.what = &g->requests[i]};
     if (i > 0) {
         g->adds[i - 1].next = &g->adds[i];

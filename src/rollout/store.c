@@ -370,25 +370,37 @@ static lk_rc ensure_index(lk_rollout_store *s, lk_err *err)
     return rc;
 }
 
+lk_rc lk_rollout_submissions_init(lk_rollout_submission *const *submissions, const size_t *counts,
+    size_t count, lk_records *records, bool payloads_due, lk_err *err)
+{
+    struct ArrowArray batch = {0};
+    size_t            row = 0;
+    lk_rc             rc = lk_records_finish(records, payloads_due, &batch, err);
+    if (rc != LK_OK) {
+        return rc;
+    }
+    lk_shared_array *shared = lk_array_share(&batch);
+    for (size_t i = 0; i < count; i++) {
+        lk_rollout_submission *one = submissions[i];
+        bool                  *has_time = calloc(counts[i] + 1, sizeof *has_time);
+        LK_ASSERT(has_time != NULL);
+        *one = (lk_rollout_submission){.has_time = has_time};
+        one->request =
+            (lk_rollout_request){lk_shared_array_ref(shared), has_time, (int64_t)row, (int64_t)counts[i]};
+        for (size_t j = 0; j < counts[i]; j++) {
+            has_time[j] = lk_records_has_time(records, row++);
+        }
+    }
+    lk_shared_array_unref(shared);
+    return LK_OK;
+}
+
 lk_rc lk_rollout_submission_init(
     lk_rollout_submission *out, lk_records *records, bool payloads_due, lk_err *err)
 {
-    size_t            count = lk_records_count(records);
-    bool             *has_time = calloc(count + 1, sizeof *has_time);
-    struct ArrowArray batch = {0};
-    LK_ASSERT(has_time != NULL);
-    for (size_t i = 0; i < count; i++) {
-        has_time[i] = lk_records_has_time(records, i);
-    }
+    size_t count = lk_records_count(records);
     *out = (lk_rollout_submission){0};
-    lk_rc rc = lk_records_finish(records, payloads_due, &batch, err);
-    if (rc != LK_OK) {
-        free(has_time);
-        return rc;
-    }
-    out->has_time = has_time;
-    out->request = (lk_rollout_request){lk_array_share(&batch), has_time};
-    return LK_OK;
+    return lk_rollout_submissions_init(&out, &count, 1, records, payloads_due, err);
 }
 
 void lk_rollout_submission_deinit(lk_rollout_submission *submission)

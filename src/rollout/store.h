@@ -84,7 +84,10 @@ typedef struct lk_rollout_submission {
 /* Finishes the builder (payloads_due as there): work that needs no turn. LK_E_INVALID_REQUEST. */
 LK_MUST_CHECK lk_rc lk_rollout_submission_init(
     lk_rollout_submission *submission, lk_records *records, bool payloads_due, lk_err *err);
-void lk_rollout_submission_deinit(lk_rollout_submission *submission); /* accepts zero */
+/* The same for a builder with the records of several adds, counts[i] each, one after the other. None is there when it fails. */
+LK_MUST_CHECK lk_rc lk_rollout_submissions_init(lk_rollout_submission *const *submissions,
+    const size_t *counts, size_t count, lk_records *records, bool payloads_due, lk_err *err);
+void                lk_rollout_submission_deinit(lk_rollout_submission *submission); /* accepts zero */
 
 /* Waits until each of the list is stored or refused (rc, err: as of lk_rollout_store_add). At least one. */
 void lk_rollout_store_submit(

@@ -12,6 +12,8 @@
 
 #include <time.h>
 
+enum { SMALL_BODY = 16 * 1024 };
+
 /* -- multipart ------------------------------------------------------------------------------------------------------ */
 
 static bool record_index(lk_bytes name, uint64_t *index)
@@ -92,7 +94,7 @@ static lk_rc decode(rollout_add_call *a, lk_bytes *body, lk_err *err)
     return rc;
 }
 
-static uint64_t now_us(void)
+uint64_t rollout_now_us(void)
 {
     struct timespec now;
     LK_ASSERT(timespec_get(&now, TIME_UTC) == TIME_UTC);
@@ -105,7 +107,7 @@ static lk_rc read_records(rollout_add_call *a, lk_err *err)
     lk_bytes             body = {0};
     lk_rc                rc = lk_rollout_body_type_of(lk_http_request(a->call->exchange), &type, err);
     rc = rc == LK_OK ? decode(a, &body, err) : rc;
-    rc = rc == LK_OK ? lk_records_open(now_us(), &a->call->service->memory, &a->records, err) : rc;
+    rc = rc == LK_OK ? lk_records_open(rollout_now_us(), &a->call->service->memory, &a->records, err) : rc;
     if (rc != LK_OK) {
         return rc;
     }
@@ -123,16 +125,37 @@ static lk_rc read_records(rollout_add_call *a, lk_err *err)
     return LK_OK;
 }
 
-/* Everything of the answer but the version, which is known last. */
-static void write_ids(rollout_add_call *a)
+void rollout_add_note_ids(rollout_add_call *a, const lk_records *records, size_t first, size_t count)
 {
     lk_json_writer w = {.out = &a->ids};
-    a->count = lk_records_count(a->records);
+    a->count = count;
     lk_json_array(&w);
-    for (size_t i = 0; i < a->count; i++) {
-        lk_json_text(&w, lk_records_id(a->records, i));
+    for (size_t i = first; i < first + count; i++) {
+        lk_json_text(&w, lk_records_id(records, i));
     }
     lk_json_array_end(&w);
+}
+
+lk_rc rollout_add_read(rollout_add_call *a, lk_err *err)
+{
+    lk_rc rc = read_records(a, err);
+    if (rc == LK_OK) {
+        rollout_add_note_ids(a, a->records, 0, lk_records_count(a->records));
+        rc = lk_rollout_submission_init(&a->submission, a->records, a->payloads_due, err);
+    }
+    return rc;
+}
+
+/* Small bodies of the commonest kind cost more as batches of their own than they are worth. */
+static bool is_small(const rollout_call *call)
+{
+    const lk_http_head  *head = lk_http_request(call->exchange);
+    lk_err               ignored = {0};
+    lk_rollout_body_type type;
+    lk_rollout_coding    coding;
+    return lk_http_body(call->exchange).size <= SMALL_BODY &&
+           lk_rollout_body_type_of(head, &type, &ignored) == LK_OK && type == LK_ROLLOUT_BODY_JSON &&
+           lk_rollout_body_coding_of(head, &coding, &ignored) == LK_OK && coding == LK_ROLLOUT_IDENTITY;
 }
 
 /* ?flush, ?flush=true, ?flush=1. */
@@ -156,14 +179,8 @@ static lk_rc make_ready(rollout_add_call *a, lk_err *err)
     if (rc == LK_OK) {
         rc = read_flush(a, err);
     }
-    if (rc == LK_OK) {
-        rc = read_records(a, err);
-    }
-    if (rc == LK_OK) {
-        write_ids(a);
-        rc = lk_rollout_submission_init(&a->submission, a->records, a->payloads_due, err);
-    }
-    return rc;
+    a->is_small = is_small(a->call);
+    return rc == LK_OK && !a->is_small ? rollout_add_read(a, err) : rc;
 }
 
 /* -- answers ---------------------------------------------------------------------------------------------------------- */

@@ -19,10 +19,24 @@ typedef struct rollout_add_call {
     uint64_t                 queued;
     struct rollout_repeat   *repeat; /* NULL: without an Idempotency-Key */
     bool                     payloads_due, flush;
+    bool                     is_small; /* its body is not read yet: rollout_together.c does, with others' */
 } rollout_add_call;
+
+uint64_t rollout_now_us(void); /* wall time, for records without a created_at */
+
+/* Reads the add's body by itself and finishes its submission. */
+LK_MUST_CHECK lk_rc rollout_add_read(rollout_add_call *add, lk_err *err);
+
+/* The records [first, first + count) of a builder are the add's: notes their ids for the answer. */
+void rollout_add_note_ids(rollout_add_call *add, const lk_records *records, size_t first, size_t count);
 
 /* Releases what the add holds and answers it; err is read when rc is a failure. The add is gone. */
 void rollout_add_answer(rollout_add_call *add, lk_rc rc, uint64_t version, const lk_err *err);
+
+/* -- rollout_together.c --------------------------------------------------------------------------------------- */
+/* Reads the small bodies of a group into one batch. Those that are refused are answered; the others, all of them ready to be
+ * stored, are returned. */
+rollout_add_call *rollout_read_together(rollout_add_call *adds);
 
 /* -- rollout_group.c ------------------------------------------------------------------------------------------ */
 /* Stores the add together with others for its store, here or on the worker that does so already, and answers it. */

@@ -7,6 +7,8 @@
 
 #include <setjmp.h>
 #include <stdarg.h>
+#include <stdatomic.h>
+#include <stdio.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -147,16 +149,36 @@ static void the_same_key_is_answered_as_the_first_time(void **state)
 
 enum { CLIENTS = 16, ADDS = 8 };
 
+static atomic_int winners, losers;
+
+static int post_one(const char *id, int reward)
+{
+    lk_buf body = {0};
+    lk_buf_format(&body, "{\"records\":[{\"id\":\"%s\",\"rollout_id\":\"r\",\"reward\":%d}]}", id, reward);
+    fixture_answer a = fixture_post(RL "/records", body.data);
+    int            status = a.status;
+    fixture_answer_deinit(&a);
+    lk_buf_deinit(&body);
+    return status;
+}
+
+/* Records of its own, one that everybody brings, one that everybody brings in another version, and one that is none. */
 static void add_some(void *context)
 {
     const int *number = context;
     for (int i = 0; i < ADDS; i++) {
-        lk_buf body = {0};
-        lk_buf_format(&body, "{\"records\":[{\"id\":\"%d-%d\",\"rollout_id\":\"r\"}]}", *number, i);
-        fixture_answer a = fixture_post(RL "/records", body.data);
-        LK_ASSERT(a.status == 201);
-        fixture_answer_deinit(&a);
-        lk_buf_deinit(&body);
+        char own[32], shared[32], disputed[32];
+        (void)snprintf(own, sizeof own, "%d-%d", *number, i);
+        (void)snprintf(shared, sizeof shared, "shared-%d", i);
+        (void)snprintf(disputed, sizeof disputed, "disputed-%d", i);
+        LK_ASSERT(post_one(own, i) == 201);
+        LK_ASSERT(post_one(shared, i) == 201);
+        int status = post_one(disputed, *number);
+        LK_ASSERT(status == 201 || status == 409);
+        atomic_fetch_add(status == 201 ? &winners : &losers, 1);
+        if (i == ADDS / 2) {
+            LK_ASSERT(post_one("", i) == 400);
+        }
     }
 }
 
@@ -177,7 +199,9 @@ static void adds_of_many_clients_are_each_stored_once(void **state)
     for (size_t i = 0; i < a.body.size; i++) {
         lines += a.body.data[i] == '\n';
     }
-    assert_int_equal(lines, CLIENTS * ADDS);
+    assert_int_equal(lines, (CLIENTS + 2) * ADDS);
+    assert_int_equal(winners, ADDS);
+    assert_int_equal(losers, (CLIENTS - 1) * ADDS);
     fixture_answer_deinit(&a);
 }
 
@@ -233,6 +257,51 @@ static void a_stalled_upload_gives_its_room_back(void **state)
     close(refused);
 }
 
+static void add_much(void *context)
+{
+    const lk_buf *body = context;
+    int           status = 429;
+    while (status == 429) { /* beside a small one it is put off, too */
+        fixture_answer a = fixture_send("POST", RL "/records", JSON, lk_buf_view(body));
+        status = a.status;
+        fixture_answer_deinit(&a);
+    }
+    LK_ASSERT(status == 201);
+}
+
+static int open_with_short_queue(void **state)
+{
+    fixture_options.queued_bytes_max = 1;
+    return open_with_store(state);
+}
+
+static void an_add_beside_too_much_that_waits_is_put_off(void **state)
+{
+    lk_thread thread;
+    lk_err    err = {0};
+    lk_buf    body = {0};
+    bool      refused = false;
+    lk_buf_append_text(&body, "{\"records\":[");
+    for (int i = 0; i < 60000; i++) {
+        lk_buf_format(&body, "%s{\"id\":\"%d\",\"rollout_id\":\"r\",\"output_tokens\":[1,2,3,4,5,6,7,8,9]}",
+            i == 0 ? "" : ",", i);
+    }
+    lk_buf_append_text(&body, "]}");
+    assert_int_equal(lk_thread_start(&thread, "client", add_much, &body, &err), LK_OK);
+    for (int i = 0; i < 2000 && !refused; i++) {
+        fixture_answer a = fixture_post(RL "/records", ONE);
+        refused = a.status == 429;
+        assert_true(refused || a.status == 201);
+        assert_true(!refused || strstr(a.head.data, "Retry-After: ") != NULL);
+        assert_true(!refused || strstr(a.body.data, "BACKPRESSURE") != NULL);
+        fixture_answer_deinit(&a);
+    }
+    lk_thread_join(&thread);
+    assert_true(refused);
+    fixture_expect(fixture_post(RL "/records", ONE), 201, NULL);
+    lk_buf_deinit(&body);
+}
+
 int main(void)
 {
 #define WITH_STORE(test) cmocka_unit_test_setup_teardown(test, open_with_store, fixture_close_service)
@@ -245,6 +314,8 @@ int main(void)
         WITH_STORE(an_equal_record_again_is_fine_and_another_one_a_conflict),
         WITH_STORE(the_same_key_is_answered_as_the_first_time),
         WITH_STORE(adds_of_many_clients_are_each_stored_once),
+        cmocka_unit_test_setup_teardown(
+            an_add_beside_too_much_that_waits_is_put_off, open_with_short_queue, fixture_close_service),
         SMALL(a_body_above_the_limit_is_refused_before_it_is_read),
         SMALL(a_stalled_upload_gives_its_room_back),
     };

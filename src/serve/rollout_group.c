@@ -84,7 +84,7 @@ static rollout_add_call *take_waiting(struct rollout_groups *groups, group *g)
     return adds;
 }
 
-static void store_group(rollout_add_call *adds)
+static void store_ready(rollout_add_call *adds)
 {
     lk_rollout_store *store = adds->store;
     uint64_t          version = 0;
@@ -105,6 +105,14 @@ static void store_group(rollout_add_call *adds)
             rc = flushed;
         }
         rollout_add_answer(add, rc, version, &err);
+    }
+}
+
+static void store_group(rollout_add_call *adds)
+{
+    rollout_add_call *ready = rollout_read_together(adds);
+    if (ready != NULL) {
+        store_ready(ready);
     }
 }
 
