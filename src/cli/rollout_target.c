@@ -9,7 +9,10 @@ static lk_rc open_place(lk_rollout_target *out, const lk_rollout_target_args *ar
     }
     lk_rc rc = lk_rollout_plan_place(&out->plan, &out->config, NULL, args->data_dir, err);
     if (rc == LK_OK) {
-        const lk_rollouts_options options = lk_rollout_plan_stores(&out->plan);
+        lk_rollouts_options options = lk_rollout_plan_stores(&out->plan);
+        options.maintenance =
+            (lk_rollout_maintenance){.off = true}; /* a command does what it is told, and no more */
+        options.store.deferred = false;            /* nobody would flush behind it */
         rc = lk_rollouts_open(&options, &out->stores, err);
     }
     return rc;

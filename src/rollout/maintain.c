@@ -269,6 +269,9 @@ static void run(void *context)
 
 void lk_rollout_maintainer_watch(lk_rollout_maintainer *m, lk_rollout_store *store)
 {
+    if (m->options.off) {
+        return;
+    }
     job *j = calloc(1, sizeof *j);
     LK_ASSERT(j != NULL);
     j->store = store;

@@ -17,7 +17,8 @@
 #include "rollout/store.h"
 
 typedef struct lk_rollout_maintenance {
-    bool     background;      /* merges that adds set off run behind them; the add does it at 4 N pending */
+    bool     off;        /* nothing is done, not even what was left by others: for a look, and then the end */
+    bool     background; /* merges that adds set off run behind them; the add does it at 4 N pending */
     bool     collect_log;     /* log entries that no writer needs are removed (collect.h) */
     uint64_t interval_ms;     /* merges by the clock; 0: none */
     uint64_t generations_min; /* that must be pending for those; 0: 1 */

@@ -484,6 +484,21 @@ def test_fsck_says_what_is_damaged(tmp_path):
     assert run("rollout", "fsck", check=False).returncode == 2
 
 
+def test_looking_changes_nothing(tmp_path):
+    place = ["--data-dir", tmp_path / "data"]
+    for i in range(3):
+        run("rollout", "put", "rl", "-", "--create", *place, input=b'{"id":"x%d","rollout_id":"r"}' % i)
+    run("rollout", "merge", "rl", *place) # its generations are left, and can be collected from now on
+
+    def tree():
+        return {path: path.stat().st_mtime_ns for path in (tmp_path / "data").rglob("*")}
+    time.sleep(1.1)
+    before = tree()
+    for verb in (["fsck"], ["list"], ["list", "rl"], ["get", "rl", "x1"], ["stats", "rl"], ["gc", "--dry-run"]):
+        run("rollout", *verb, *place, environment={"ROLLOUT_COLLECT_GRACE_SECS": "1", "ROLLOUT_VISIBILITY": "deferred"})
+    assert tree() == before and any("_gen_" in str(path) for path in before)
+
+
 def test_gc_takes_what_was_merged(tmp_path):
     place = ["--data-dir", tmp_path / "data"]
     for i in range(3):
