@@ -153,6 +153,6 @@ static int alone(lk_cli *cli, int argc, char **argv)
 
 const lk_cli_command lk_cli_rollout_commands[] = {
     [SERVE] = {{"rollout serve", "run a rollout store (HTTP)", DETAILS}, serve},
-    [ALONE] = {{"rollout", "the same: `serve` is the verb when none is given", DETAILS}, alone},
+    [ALONE] = {{"rollout", "the same: serve is the verb that need not be said", DETAILS}, alone},
     {{NULL, NULL, NULL}, NULL},
 };

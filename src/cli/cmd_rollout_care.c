@@ -175,7 +175,7 @@ static int fsck_command(lk_cli *cli, int argc, char **argv)
     const lk_arg           args[] = {
                   {"NAME", LK_ARG_OPTIONAL_OPERAND, &name, NULL, "the store; without it every one", false},
                   {"--json", LK_ARG_FLAG, &f.json, NULL, "one JSON object a store", false},
-                  {"--data-dir", LK_ARG_TEXT, &where.data_dir, "DIR|s3://…", "where the stores lie", true},
+                  {"--data-dir", LK_ARG_TEXT, &where.data_dir, "DIR|s3://..", "where the stores lie", true},
     };
     if (!lk_cli_parse(cli, &lk_cli_rollout_care_commands[FSCK], args, sizeof args / sizeof args[0], argc,
             argv, &code)) {
@@ -225,7 +225,7 @@ static int adopt_command(lk_cli *cli, int argc, char **argv)
                    {"INSTANCE", LK_ARG_OPERAND, &instance, NULL, "id of the instance that is gone: rollout-5", false},
                    {"--yes", LK_ARG_FLAG, &yes, NULL, "do not ask: no instance of that id runs any more", false},
                    {"--json", LK_ARG_FLAG, &json, NULL, "one JSON object", false},
-                   {"--data-dir", LK_ARG_TEXT, &where.data_dir, "DIR|s3://…", "where the stores lie", true},
+                   {"--data-dir", LK_ARG_TEXT, &where.data_dir, "DIR|s3://..", "where the stores lie", true},
     };
     if (!lk_cli_parse(cli, &lk_cli_rollout_care_commands[ADOPT], args, sizeof args / sizeof args[0], argc,
             argv, &code)) {
@@ -287,7 +287,7 @@ static int gc_command(lk_cli *cli, int argc, char **argv)
                   {"--grace-secs", LK_ARG_U64, &grace_secs, "N",
                       "only what is older; longer than the longest read (ROLLOUT_COLLECT_GRACE_SECS, 60)", false},
                   {"--json", LK_ARG_FLAG, &json, NULL, "one JSON object", false},
-                  {"--data-dir", LK_ARG_TEXT, &where.data_dir, "DIR|s3://…", "where the stores lie", true},
+                  {"--data-dir", LK_ARG_TEXT, &where.data_dir, "DIR|s3://..", "where the stores lie", true},
     };
     if (!lk_cli_parse(
             cli, &lk_cli_rollout_care_commands[GC], args, sizeof args / sizeof args[0], argc, argv, &code)) {

@@ -26,7 +26,7 @@ enum { LK_ROLLOUT_RETRY_SECS = 60 };
 
 /* clang-format off */
 #define LK_ROLLOUT_PLACE_ARGS(args) \
-    {"--data-dir", LK_ARG_TEXT, &(args).data_dir, "DIR|s3://…", \
+    {"--data-dir", LK_ARG_TEXT, &(args).data_dir, "DIR|s3://..", \
         "work on the stores that lie there, without a server", false}, \
     {"--instance-id", LK_ARG_TEXT, &(args).instance_id, "ID", \
         "with --data-dir: the shard to write; of no server that runs (cli)", false}

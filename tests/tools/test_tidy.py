@@ -43,6 +43,8 @@ def body(text):
     ("shed/a.c", CLEAN, 1, "room 'shed' is not in tools/rooms.txt"),
     ("kv/a.c", "int lk_a(void);\n", 1, "start with a comment"),
     ("kv/a.c", body('static const char *name = "LAKE_KNOWN";'), 2, "settings are named in base/config.def only"),
+    ("kv/a.c", body('static const char *name = "INSTANCE_ID";'), 2, "settings are named in base/config.def only"),
+    ("kv/a.c", body('static const char *help = "set ROLLOUT_STRAY";'), 2, "ROLLOUT_STRAY is not in base/config.def"),
     ("kv/a.c", body('static const char *help = "set LAKE_STRAY";'), 2, "LAKE_STRAY is not in base/config.def"),
     ("kv/a.c", body("int x = getenv(y);"), 2, "only main.c reads the environment"),
     ("kv/a.c", body("strcpy(a, b);"), 2, "strcpy is banned"),
