@@ -85,11 +85,39 @@ static bool take_decimal(const char *at, const char *end, decimal *d)
     return at == end || (*at != 'e' && *at != 'E') || take_exponent(d, at + 1, end);
 }
 
+/*
+ * The same for most numbers that people and programs write: mantissa and power of ten are doubles, so their product or quotient
+ * is the decimal rounded once to a double, and rounding that to a float is right unless the double lies in the very middle
+ * between two floats, where the first rounding may have put it.
+ */
+static bool nearest_by_double(const decimal *d, float *value)
+{
+    static const double tens[] = {1e0, 1e1, 1e2, 1e3, 1e4, 1e5, 1e6, 1e7, 1e8, 1e9, 1e10, 1e11, 1e12, 1e13,
+        1e14, 1e15, 1e16, 1e17, 1e18, 1e19, 1e20, 1e21, 1e22};
+    enum { TENS = sizeof tens / sizeof tens[0], DOUBLE_BITS = 53, CUT_BITS = 29 };
+    uint64_t bits;
+    if (d->cut || d->mantissa >> DOUBLE_BITS != 0 || d->exponent <= -TENS || d->exponent >= TENS) {
+        return false;
+    }
+    double scaled = (double)d->mantissa;
+    scaled = d->exponent < 0 ? scaled / tens[-d->exponent] : scaled * tens[d->exponent];
+    memcpy(&bits, &scaled, sizeof bits);
+    bool in_the_middle = (bits & ((UINT64_C(1) << CUT_BITS) - 1)) == UINT64_C(1) << (CUT_BITS - 1);
+    if (in_the_middle || scaled < (double)FLT_MIN || scaled > (double)FLT_MAX) {
+        return false;
+    }
+    *value = (float)scaled;
+    return true;
+}
+
 /* The decimal as a float when that is certain. */
 static bool nearest(const decimal *d, float *value)
 {
     if (d->mantissa == 0) {
         *value = 0;
+        return true;
+    }
+    if (nearest_by_double(d, value)) {
         return true;
     }
     if (d->exponent < -EXACT_POWER_MAX || d->exponent > EXACT_POWER_MAX) {
@@ -103,9 +131,11 @@ static bool nearest(const decimal *d, float *value)
     int         exponent;
     long double fraction = frexpl(scaled, &exponent); /* in [0.5, 1) */
     uint64_t    bits = (uint64_t)ldexpl(fraction, 64);
-    /* A float has the upper 24 of these 64 bits. The cut digits and the division are off by less than 8 units. */
-    uint64_t below = bits & ((UINT64_C(1) << 40) - 1), middle = UINT64_C(1) << 39;
-    if (below > middle - 8 && below < middle + 8) {
+    /* A float has the upper 24 of these 64 bits. Cut digits are less than one in 10^18, which is less than 19 units; rounding the
+     * mantissa and the quotient is off by less than 2. */
+    const uint64_t unsure = 32;
+    uint64_t       below = bits & ((UINT64_C(1) << 40) - 1), middle = UINT64_C(1) << 39;
+    if (below > middle - unsure && below < middle + unsure) {
         return false;
     }
     *value = (float)scaled;

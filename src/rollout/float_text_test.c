@@ -123,6 +123,26 @@ static void any_float_survives_both_ways(void **state)
     }
 }
 
+/* About the middle between two floats the first rounding, to a double, may hide on which side of it the number is. */
+static void numbers_about_the_middle_between_floats_are_on_the_right_side(void **state)
+{
+    lk_seeded_random random;
+    lk_seeded_random_init(&random, 20260102);
+    for (int i = 0; i < 20000; i++) {
+        uint32_t bits;
+        random.base.fill(&random.base, &bits, sizeof bits);
+        float  value = (float)(bits >> 8) / 16777216.0F * (float)(1 << (bits & 15));
+        double middle = ((double)value + (double)nextafterf(value, FLT_MAX)) / 2;
+        char   text[48];
+        for (int digits = 6; digits <= 17; digits++) {
+            snprintf(text, sizeof text, "%.*g", digits, middle);
+            reads_like_the_library(text);
+            snprintf(text, sizeof text, "%.*f", digits, middle);
+            reads_like_the_library(text);
+        }
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -131,6 +151,7 @@ int main(void)
         cmocka_unit_test(a_number_ends_where_it_ends),
         cmocka_unit_test(floats_are_written_in_the_fewest_digits),
         cmocka_unit_test(any_float_survives_both_ways),
+        cmocka_unit_test(numbers_about_the_middle_between_floats_are_on_the_right_side),
     };
     return cmocka_run_group_tests_name("float_text", tests, NULL, NULL);
 }

@@ -219,12 +219,11 @@ bool lk_json_take_integer(lk_json_cursor *c, int64_t min, int64_t max, int64_t *
     if (c->wrong != NULL || !is_digit(at, c->end)) {
         return lk_json_fail(c, "expected an integer");
     }
-    bool fits = true;
     for (; is_digit(at, c->end); at++) {
-        unsigned digit = (unsigned)(*at - '0');
-        fits = fits && value <= (limit - digit) / 10;
-        value = fits ? value * 10 + digit : value;
+        value = value * 10 +
+                (uint64_t)(*at - '0'); /* 19 digits fit; of more this is nonsense, which is not used */
     }
+    bool fits = at - start <= 19 && value <= limit;
     if (at < c->end && (*at == '.' || *at == 'e' || *at == 'E')) {
         return lk_json_fail(c, "a number that is not written as an integer");
     }
