@@ -201,18 +201,6 @@ static void perform(lk_rollout_remote *remote, attempt *a, lk_http_call *call, l
     call->headers = NULL; /* fields end here */
 }
 
-/* Whether another attempt may end better. */
-static bool is_passing(const attempt *a, const lk_http_call *call)
-{
-    if (a->taken > 0 && !a->request->ranged) {
-        return false;
-    }
-    if (call->end == LK_HTTP_ANSWERED) {
-        return call->status == 429 || call->status == 503 || call->status == 502 || call->status == 504;
-    }
-    return call->end == LK_HTTP_NOT_SENT || call->end == LK_HTTP_BROKEN;
-}
-
 /* -- answers -------------------------------------------------------------------------------------------------------- */
 
 /* By the code of the error's body; a proxy's answer has none and goes by its status. */
@@ -263,6 +251,23 @@ static void read_error(lk_bytes body, lk_arena *arena, lk_bytes *code, lk_bytes 
     }
 }
 
+/* Whether another attempt may end better. A fenced instance has not stored it; others, or it itself a little later, will. */
+static bool is_passing(const attempt *a, const lk_http_call *call, lk_arena *arena)
+{
+    lk_bytes code = {0}, message = {0};
+    if (a->taken > 0 && !a->request->ranged) {
+        return false;
+    }
+    if (call->end != LK_HTTP_ANSWERED) {
+        return call->end == LK_HTTP_NOT_SENT || call->end == LK_HTTP_BROKEN;
+    }
+    if (call->status == 409) {
+        read_error(lk_buf_view(&call->body_in), arena, &code, &message);
+    }
+    return call->status == 429 || (call->status >= 502 && call->status <= 504) ||
+           lk_bytes_equal(code, LK_LITERAL("SHARD_FENCED"));
+}
+
 static lk_rc conclude(lk_rollout_remote *remote, const attempt *a, lk_http_call *call, lk_arena *arena,
     lk_buf *answer, lk_err *err)
 {
@@ -310,7 +315,8 @@ lk_rc lk_rollout_remote_call(
         perform(remote, &a, &call, &arena);
         (void)lk_http_call_header(&call, "Retry-After", &asked);
         uint64_t wait_ms = lk_rollout_retry_wait_ms(tries, asked, lk_random_os());
-        bool again = !a.ended && is_passing(&a, &call) && lk_clock_monotonic_ms(clock) + wait_ms <= until_ms;
+        bool     again =
+            !a.ended && is_passing(&a, &call, &arena) && lk_clock_monotonic_ms(clock) + wait_ms <= until_ms;
         if (!again) {
             rc = conclude(remote, &a, &call, &arena, answer, err);
         }

@@ -3,7 +3,7 @@
 /*
  * rollout_remote.h - a rollout store's HTTP door from the client's side: one call, tried again until it is answered for good.
  *
- * A call that is refused with 429 or 503, or whose connection is lost, is tried again: after the time that the answer asks
+ * A call that is refused with 429, 503 (a proxy's 502, 504) or SHARD_FENCED, or whose connection is lost, is tried again: after the time that the answer asks
  * for, else after a random one that doubles. Every call may be repeated: reads change nothing, and records of adds have their
  * ids before the first attempt. An answer that went to a sink in part goes on behind what was taken, if the call is ranged.
  *

@@ -306,6 +306,16 @@ def test_put_reads_rows(server, tmp_path, ending, there):
         assert run("rollout", "blob", name, ids[0], "-o", "-", *where).stdout == b"bytes"
 
 
+def test_put_reads_an_arrow_stream_on_stdin(server):
+    table = pa.table({"id": ["s1", "s2"], "rollout_id": ["r", "r"], "role": pa.array(["tool", "grade"]).dictionary_encode()})
+    stream = pa.BufferOutputStream()
+    with pa.ipc.new_stream(stream, table.schema) as out:
+        out.write_table(table)
+    server.cli("put", "piped", "-", "--create", "--format", "arrow", input=stream.getvalue().to_pybytes())
+    assert {row["id"]: row["role"] for row in rows_in(server, "piped")} == {"s1": "tool", "s2": "grade"}
+    assert server.cli("put", "piped", "-", "--format", "excel", input=b"", check=False).returncode == 2
+
+
 def test_put_gives_ids_before_it_sends(server, tmp_path):
     done = server.cli("put", "ids", "-", "--create", "--ids", input=b'{"rollout_id":"r"}\n{}\n{"id":"mine","rollout_id":"r"}',
                       check=False)
@@ -614,6 +624,37 @@ def test_a_blob_goes_on_where_the_connection_broke(tmp_path):
     assert (tmp_path / "out").read_bytes() == Cutting.payload
     assert [wanted for _, wanted in Cutting.log] == [None, None, "bytes=40000-", "bytes=80000-"]
     assert Cutting.log[1][0] - Cutting.log[0][0] >= 1, "as Retry-After said"
+
+
+class Fenced(http.server.BaseHTTPRequestHandler):
+    """A load balancer's two instances: the first has lost its shard."""
+    bodies, codes = [], ["SHARD_FENCED", "SHARD_FENCED", None, "CONFLICT"]
+
+    def do_POST(self):
+        Fenced.bodies.append(self.rfile.read(int(self.headers["Content-Length"])))
+        code = self.codes[len(self.bodies) - 1]
+        text = json.dumps({"error": {"code": code, "message": "not now"}} if code else {"version": 2, "ids": ["x"], "count": 1})
+        self.send_response(409 if code else 201)
+        self.send_header("Content-Length", str(len(text)))
+        self.end_headers()
+        self.wfile.write(text.encode())
+
+    def log_message(self, *_):
+        pass
+
+
+def test_a_fenced_instance_is_asked_again_and_a_conflict_is_not():
+    httpd = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Fenced)
+    threading.Thread(target=httpd.serve_forever, daemon=True).start()
+    try:
+        where = ["--url", f"http://127.0.0.1:{httpd.server_port}"]
+        assert run("rollout", "put", "rl", "-", "--ids", *where, input=b'{"rollout_id":"r"}').stdout == b"x\n"
+        done = run("rollout", "put", "rl", "-", *where, input=b'{"rollout_id":"r"}', check=False)
+    finally:
+        httpd.shutdown()
+        httpd.server_close()
+    assert done.returncode == 6 and b"not now" in done.stderr
+    assert len(Fenced.bodies) == 4 and len(set(Fenced.bodies[:3])) == 1, "the same ids each time"
 
 
 def test_tls_and_a_name_that_must_fit(tmp_path):
