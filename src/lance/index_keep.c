@@ -98,6 +98,14 @@ static lk_rc with_bitmap(const keeping *k, lk_bytes message, roaring_bitmap_t *c
     return good ? LK_OK : lk_fail(k->err, LK_E_CORRUPT_FILE, "an index is malformed");
 }
 
+/* A fragment that is no more stays covered: readers know of those that an index has and its version has not that their
+ * rows are gone, and pylance 7 looks for the rows of others. Its number is never given out again. */
+static bool is_gone(const keeping *k, size_t fragment)
+{
+    return k->followers[fragment] == NULL && k->next->has_fragment_id_max &&
+           k->next->fragment_id_max >= k->from->fragments[fragment].id;
+}
+
 /* Appends the message, its bitmap without the fragments that changed. */
 static lk_rc uncover(const keeping *k, const lk_index *index, lk_bytes message, lk_bytes bitmap, lk_buf *out)
 {
@@ -106,7 +114,7 @@ static lk_rc uncover(const keeping *k, const lk_index *index, lk_bytes message, 
     bool              changed = false;
     for (size_t i = 0; rc == LK_OK && i < k->from->fragment_count; i++) {
         uint32_t id = (uint32_t)k->from->fragments[i].id;
-        if (roaring_bitmap_contains(covered, id) && !is_same(k, i, index)) {
+        if (roaring_bitmap_contains(covered, id) && !is_same(k, i, index) && !is_gone(k, i)) {
             roaring_bitmap_remove(covered, id);
             changed = true;
         }

@@ -10,6 +10,7 @@ from lance_change_cases import lake, report
 from lance_support import FULL, append, assert_reads_alike, create, reference, write_ipc
 
 COLUMNS = ["id", "s", "x"]
+OLD = int(lance.__version__.split(".")[0]) < 14
 
 
 class History:
@@ -18,7 +19,7 @@ class History:
     def __init__(self, uri, scratch, seed): # noqa: F811
         self.uri, self.scratch, self.random = uri, scratch, random.Random(seed)
         self.rows, self.types = {}, {"id": pa.int64(), "s": pa.utf8(), "x": pa.float64()}
-        self.versions, self.next_id = {}, 0
+        self.versions, self.next_id, self.stable = {}, 0, False
 
     def schema(self):
         return pa.schema([pa.field(name, kind) for name, kind in self.types.items()])
@@ -79,6 +80,8 @@ class History:
         rows = self.new_rows(0, sorted({*ids[::2], *range(self.next_id, self.next_id + self.random.randrange(10))}))
         if not rows:
             return
+        if OLD and self.stable and self.dataset().list_indices():
+            mine = True # it meets rows that left what an index covers twice, in tables of its own, too
         if mine:
             report("merge", self.uri, write_ipc(self.scratch / "merge.arrow", self.table(rows)), "--on", "id")
         else:
@@ -172,11 +175,12 @@ class History:
 @pytest.mark.parametrize("seed", range(200 if FULL else 5))
 def test_a_history_by_both_leaves_what_the_model_says(seed, uri, tmp_path): # noqa: F811
     history = History(uri, tmp_path, seed)
+    history.stable = seed % 4 == 0
     if seed % 2:
         create(uri, history.schema(), tmp_path)
     else:
         lance.write_dataset(history.schema().empty_table(), str(uri), data_storage_version="2.1",
-                            enable_stable_row_ids=seed % 4 == 0)
+                            enable_stable_row_ids=history.stable)
     history.versions[1] = ({}, dict(history.types))
     done = []
     for _ in range(40 if FULL else 12):

@@ -207,6 +207,19 @@ def test_an_append_survives_a_fault_at_every_request(server, proxy, uri, tmp_pat
     assert values(server, uri) == sorted(expected)
 
 
+def test_commits_survive_a_fault_at_every_call_of_the_store(server, uri, tmp_path):
+    """The faulty store in front of a real server, where the proxy does not reach: what S3 said is lost before we hear it."""
+    file = write_ipc(tmp_path / "in.arrow", rows(0, 100))
+    lake_write(server.url, uri, file)
+    done = subprocess.run([s3.BIN.parent / "tests/fault_tool", uri, server.url, s3.ACCESS, s3.SECRET, file],
+                          capture_output=True, text=True, timeout=500)
+    assert done.returncode == 0, done.stdout + done.stderr
+    told = json.loads(done.stdout)
+    assert told["met"] >= 150 and told["failed"] >= 120 and told["unclear"] >= 4, told
+    assert reference(server, uri).count_rows() == told["rows"] == len(reference(server, uri).to_table())
+    assert not must(s3.lake(server.url, "lance", "verify", uri)).startswith("damage")
+
+
 def test_an_answer_that_comes_never_is_told_apart_from_a_refusal(server, proxy, uri, tmp_path):
     """The manifest's PUT is done, its answers are all lost: what is there decides."""
     file = write_ipc(tmp_path / "in.arrow", rows(0, 10))
