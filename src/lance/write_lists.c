@@ -31,11 +31,17 @@ static lk_rc put_values(walk *self, int64_t start, int64_t count, uint16_t rep, 
     const struct ArrowArray *array = self->nodes[leaf->layer_count - 1].array;
     uint64_t                 before = leaf->rows;
     lk_rc                    rc = lk_leaf_append(leaf, array, start, count, NULL, err);
-    for (int64_t value = 0; rc == LK_OK && value < count; value++) {
-        bool null = leaf->has_marks && leaf->marks.data[before + (uint64_t)value] != 0;
-        put_entry(leaf, value == 0 ? rep : 0, null ? 1 : 0);
+    if (rc != LK_OK || count == 0) {
+        return rc;
     }
-    return rc;
+    size_t from = leaf->reps.size; /* of both: an entry has one of each */
+    lk_buf_append_zeros(&leaf->reps, (size_t)count * 2);
+    lk_buf_append_zeros(&leaf->defs, (size_t)count * 2);
+    lk_store_u16(leaf->reps.data + from, rep);
+    for (int64_t value = 0; leaf->has_marks && value < count; value++) {
+        leaf->defs.data[from + (size_t)value * 2] = leaf->marks.data[before + (uint64_t)value] != 0;
+    }
+    return LK_OK;
 }
 
 static lk_rc put_slot(walk *self, size_t node, int64_t index, uint16_t rep, lk_err *err);
