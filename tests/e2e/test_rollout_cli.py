@@ -696,7 +696,7 @@ def test_callers_of_the_other_servers_are_not_let_in_by_accident(tmp_path):
 def test_every_verb_on_s3(tmp_path):
     (tmp_path / "s3").mkdir()
     s3 = s3_support.Server(tmp_path / "s3")
-    environment = s3_support.environment(s3.url)
+    environment = {**s3_support.environment("http://127.0.0.1:1"), "ROLLOUT_STORAGE_ENDPOINT": s3.url}
     place = ["--data-dir", f"s3://{s3_support.BUCKET}/stores"]
 
     def there(*arguments, **more):
