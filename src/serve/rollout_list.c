@@ -8,6 +8,7 @@
 #include "rollout/cell.h"
 #include "rollout/records_json.h"
 #include "serve/rollout_output.h"
+#include "serve/rollout_table.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -70,14 +71,14 @@ static lk_rc write_sink(lk_ipc_sink *base, const void *data, size_t size, lk_err
     return rollout_output_flush(s->out, err);
 }
 
-static lk_rc write_arrow(lk_batches *rows, rollout_output *out, lk_err *err)
+static lk_rc write_batches(lk_batches *batches, rollout_output *out, lk_err *err)
 {
     sink           to = {{write_sink}, out};
     lk_ipc_writer *writer = NULL;
-    lk_rc          rc = lk_ipc_writer_open(&rows->schema, LK_IPC_STREAM, &to.base, &writer, err);
+    lk_rc          rc = lk_ipc_writer_open(&batches->schema, LK_IPC_STREAM, &to.base, &writer, err);
     for (bool more = true; more && rc == LK_OK;) {
         struct ArrowArray batch = {0};
-        rc = lk_batches_next(rows, &batch, err);
+        rc = lk_batches_next(batches, &batch, err);
         more = rc == LK_OK && batch.release != NULL;
         if (more) {
             lk_shared_array *shared = lk_array_share(&batch);
@@ -89,6 +90,18 @@ static lk_rc write_arrow(lk_batches *rows, rollout_output *out, lk_err *err)
         rc = lk_ipc_writer_finish(writer, err);
     }
     lk_ipc_writer_close(writer);
+    return rc;
+}
+
+/* Takes rows. */
+static lk_rc write_arrow(lk_batches *rows, rollout_output *out, lk_err *err)
+{
+    lk_batches *batches = NULL;
+    lk_rc       rc = rollout_table_open(rows, &batches, err);
+    if (rc == LK_OK) {
+        rc = write_batches(batches, out, err);
+        lk_batches_close(batches);
+    }
     return rc;
 }
 
@@ -148,7 +161,9 @@ lk_rc rollout_answer_rows(rollout_call *call, const lk_rollout_list_query *query
         lk_http_add_field(call->exchange, "Next-Cursor", next_cursor);
     }
     lk_rc rc = write_form(call, query, rows, next_cursor, &out, err);
-    lk_batches_close(rows);
+    if (query->format != LK_ROLLOUT_AS_ARROW) {
+        lk_batches_close(rows);
+    }
     if (rc == LK_OK) {
         rollout_output_finish(&out);
     } else if (!rollout_output_abort(&out)) {

@@ -98,6 +98,10 @@ static void lists_go_out_as_lines_arrow_and_coded(void **state)
         lk_ipc_open(lk_ipc_source_bytes(lk_buf_view(&a.body)), &(lk_ipc_options){0}, &batches, &err), LK_OK);
     assert_int_equal(lk_batches_next(batches, &batch, &err), LK_OK);
     assert_int_equal(batch.length, 3);
+    assert_string_equal(batches->schema.children[5]->name, "role");
+    assert_string_equal(batches->schema.children[5]->format, "c"); /* as in the table: 8-bit indices */
+    assert_non_null(batches->schema.children[5]->dictionary);
+    assert_true((batches->schema.children[0]->flags & ARROW_FLAG_NULLABLE) == 0);
     lk_array_release(&batch);
     lk_batches_close(batches);
     fixture_answer_deinit(&a);
@@ -119,6 +123,38 @@ static void lists_go_out_as_lines_arrow_and_coded(void **state)
     lk_buf_deinit(&text);
     lk_buf_deinit(&decoded);
     fixture_expect(fixture_get(RL "/records?format=parquet"), 415, "UNSUPPORTED_MEDIA_TYPE");
+}
+
+static void more_roles_than_indices_go_out_in_several_batches(void **state)
+{
+    lk_err      err = {0};
+    lk_batches *batches = NULL;
+    size_t      rows = 0, pieces = 0;
+    for (int part = 0; part < 2; part++) { /* a request may bring 128 */
+        lk_buf records = {0};
+        for (int i = 0; i < 100; i++) {
+            lk_buf_format(&records, "%s{\"id\":\"%d-%d\",\"rollout_id\":\"many\",\"role\":\"role %d-%d\"}",
+                i == 0 ? "" : ",", part, i, part, i);
+        }
+        add(records.data);
+        lk_buf_deinit(&records);
+    }
+    fixture_answer a =
+        fixture_get(RL "/records?format=arrow&columns=role&filters=%7B%22rollout_id%22:%22many%22%7D");
+    assert_int_equal(
+        lk_ipc_open(lk_ipc_source_bytes(lk_buf_view(&a.body)), &(lk_ipc_options){0}, &batches, &err), LK_OK);
+    for (bool more = true; more;) {
+        struct ArrowArray batch = {0};
+        assert_int_equal(lk_batches_next(batches, &batch, &err), LK_OK);
+        more = batch.release != NULL;
+        rows += more ? (size_t)batch.length : 0;
+        pieces += more;
+        lk_array_release(&batch);
+    }
+    assert_int_equal(rows, 200);
+    assert_int_equal(pieces, 2);
+    lk_batches_close(batches);
+    fixture_answer_deinit(&a);
 }
 
 /* -- payloads ----------------------------------------------------------------------------------------------------------- */
@@ -295,6 +331,7 @@ int main(void)
         WITH_ROWS(filters_order_and_pages_choose_rows),
         WITH_ROWS(a_cursor_goes_on_with_its_own_snapshot),
         WITH_ROWS(lists_go_out_as_lines_arrow_and_coded),
+        WITH_ROWS(more_roles_than_indices_go_out_in_several_batches),
         WITH_ROWS(a_payload_goes_out_whole_or_by_range),
         WITH_ROWS(what_is_no_range_or_outside_is_told),
         WITH_ROWS(a_learner_waits_until_rows_come),
