@@ -79,9 +79,10 @@ def random_array(rng, numbers, kind, count, nullable=True, null_structs=True):
         pa.array(np.arange(count), mask=nulls)) if nulls.any() else values
 
 
-def random_table(seed, null_structs=True):
+def random_table(seed, null_structs=True, count=None):
     rng, numbers = random.Random(seed), np.random.default_rng(seed)
-    count = rng.choice([0, 1, 50, 3000, 20_000])
+    chosen = rng.choice([0, 1, 50, 3000, 20_000])
+    count = chosen if count is None else count
     columns = {"id": pa.array(np.arange(count))}
     for number in range(rng.randint(1, 4)):
         columns[f"c{number}"] = random_array(rng, numbers, random_type(rng), count, null_structs=null_structs)

@@ -13,6 +13,7 @@ from lance_support import FULL, assert_reads_alike, assert_same, reference, writ
 
 NEW = int(lance.__version__.split(".")[0]) >= 14 # pylance 7 loses structs that are null in all rows, whoever wrote them
 VERSIONS = ["2.1", "2.2"] if NEW else ["2.1"]
+LARGE = range(1000, 1005) # tables of 300,000 rows
 
 
 class Ours:
@@ -72,9 +73,10 @@ def check(uri, expected, rng, scratch): # noqa: F811
 
 
 @pytest.mark.parametrize("first, then", [(Ours, Theirs), (Theirs, Ours)])
-@pytest.mark.parametrize("seed", range(100 if FULL else 4))
+@pytest.mark.parametrize("seed", [*range(100), *LARGE] if FULL else range(4))
 def test_what_one_writes_the_other_changes(seed, first, then, uri, tmp_path): # noqa: F811
-    rng, rows = random.Random(seed), random_table(seed + 1000, null_structs=NEW)
+    rng = random.Random(seed)
+    rows = random_table(seed + 1000, null_structs=NEW, count=300_000 if seed in LARGE else None)
     version = rng.choice(VERSIONS)
     first(uri, tmp_path, version).write(rows)
     check(uri, rows, rng, tmp_path)
