@@ -123,6 +123,37 @@ def test_a_pod_starts_with_these_arguments_and_this_environment(tmp_path):
     assert seen["exit"] == 0 and seen["count"] == 1
 
 
+def test_the_image_has_what_lake_needs(tmp_path):
+    """The libraries that lake names come from packages that the image installs, or are copied; laid out so, it runs."""
+    text = (lake.ROOT / "deploy/Dockerfile").read_text()
+    packages = set(re.search(r"--no-install-recommends (.*?) && ", text.replace("\\\n", ""), re.S).group(1).split())
+    needed = re.findall(r"NEEDED.*\[(.*)\]", subprocess.run(["readelf", "-d", lake.LAKE], capture_output=True, text=True).stdout)
+    places = dict(re.findall(r"^\s*(\S+) => (\S+)", subprocess.run(["ldd", lake.LAKE], capture_output=True, text=True).stdout, re.M))
+    copied = re.findall(r"^COPY (\S+) (/usr/local/\S+)$", text, re.M)
+    of_the_system = {"libc6", "libc-bin"}
+    assert len(needed) > 10 and [name for name, _ in copied][0] == "lake"
+    for name in needed:
+        if name in dict(copied) or name not in places:
+            continue
+        paths = {places[name], os.path.realpath(places[name]), os.path.realpath(places[name]).removeprefix("/usr")}
+        owners = set()
+        for path in paths:
+            found = subprocess.run(["dpkg", "-S", path], capture_output=True, text=True)
+            owners |= {line.split(":")[0] for line in found.stdout.splitlines()}
+        assert owners & (packages | of_the_system), f"{name} is of {owners}, which the image does not install"
+    for name, place in copied:
+        source = pathlib.Path(lake.LAKE).resolve() if name == "lake" else pathlib.Path(places[name])
+        target = tmp_path / place.lstrip("/") / name
+        target.parent.mkdir(parents=True, exist_ok=True)
+        target.write_bytes(source.read_bytes())
+        target.chmod(0o755)
+    shown = subprocess.run([tmp_path / "usr/local/bin/lake", "--version"], capture_output=True, text=True, check=True).stdout
+    version = shown.split()[-1]
+    assert CONTAINER["image"] == f"lake:{version}" and f"-t lake:{version} " in text and 'ENTRYPOINT ["lake"]' in text
+    ran = subprocess.run(["ldd", tmp_path / "usr/local/bin/lake"], capture_output=True, text=True).stdout
+    assert str(tmp_path) in ran, "the copied library is the one that is used"
+
+
 def wait_for(url):
     for _ in range(400):
         try:
