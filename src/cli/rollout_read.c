@@ -4,6 +4,7 @@
 #include "arrow/ipc.h"
 #include "base/json.h"
 #include "base/thread.h"
+#include "cli/progress.h"
 #include "rollout/records_json.h"
 #include "serve/rollout_query_text.h"
 
@@ -326,14 +327,16 @@ lk_rc lk_rollout_read_get(
 
 /* -- payloads ------------------------------------------------------------------------------------------------------- */
 typedef struct outlet {
-    FILE    *file;
-    uint64_t size;
+    FILE       *file;
+    uint64_t    size;
+    lk_progress progress;
 } outlet;
 
 static bool into_file(void *context, const void *data, size_t size)
 {
     outlet *o = context;
     o->size += size;
+    lk_progress_show(&o->progress, o->size);
     return fwrite(data, 1, size, o->file) == size;
 }
 
@@ -394,8 +397,9 @@ static lk_rc blob_here(lk_rollout_target *target, const char *name, lk_bytes id,
 lk_rc lk_rollout_read_blob(
     lk_rollout_target *target, const char *name, lk_bytes id, FILE *out, uint64_t *size, lk_err *err)
 {
-    outlet to = {.file = out};
+    outlet to = {.file = out, .progress = {.what = "bytes"}};
     lk_rc  rc = (target->stores != NULL ? blob_here : blob_there)(target, name, id, &to, err);
+    lk_progress_end(&to.progress);
     if (rc == LK_OK && fflush(out) != 0) {
         rc = lk_fail(err, LK_E_IO, "write the payload: %s", strerror(errno));
     }
