@@ -3,6 +3,7 @@
 
 #include "base/hash.h"
 #include "lance/alter.h"
+#include "rollout/collect.h"
 #include "rollout/merge.h"
 #include "rollout/store_fixture.h"
 

@@ -5,6 +5,7 @@
 #include "base/file.h"
 #include "io/local.h"
 #include "lance/alter.h"
+#include "rollout/collect.h"
 #include "rollout/records_json.h"
 #include "rollout/store.h"
 #include "rollout/store_fixture.h"
