@@ -2,8 +2,6 @@
 #include "base/hash.h"
 #include "base/json.h"
 
-#include <inttypes.h>
-
 static void begin_value(lk_json_writer *w)
 {
     if (w->comma) {
@@ -90,16 +88,29 @@ void lk_json_text(lk_json_writer *w, lk_bytes text)
     quoted(w->out, text);
 }
 
+static void put_digits(lk_json_writer *w, uint64_t value, bool negative)
+{
+    char  text[24];
+    char *end = text + sizeof text, *at = end;
+    do {
+        *--at = (char)('0' + value % 10);
+        value /= 10;
+    } while (value > 0);
+    if (negative) {
+        *--at = '-';
+    }
+    begin_value(w);
+    lk_buf_append(w->out, at, (size_t)(end - at));
+}
+
 void lk_json_u64(lk_json_writer *w, uint64_t value)
 {
-    begin_value(w);
-    lk_buf_format(w->out, "%" PRIu64, value);
+    put_digits(w, value, false);
 }
 
 void lk_json_i64(lk_json_writer *w, int64_t value)
 {
-    begin_value(w);
-    lk_buf_format(w->out, "%" PRId64, value);
+    put_digits(w, value < 0 ? 0 - (uint64_t)value : (uint64_t)value, value < 0);
 }
 
 void lk_json_bool(lk_json_writer *w, bool value)

@@ -1,6 +1,6 @@
 /*
- * float_text.c - see float_text.h. Both ways are done in the x87's 64-bit mantissas first, which decides nearly every
- * number; where the result lies too near the middle between two floats to be sure, the C library decides.
+ * float_text.c - see float_text.h. Both ways are done in doubles first, or in the x87's 64-bit mantissas, which decides nearly
+ * every number; where the result lies too near the middle between two floats to be sure, the C library decides.
  */
 #include "rollout/float_text.h"
 
@@ -17,6 +17,11 @@ enum { EXACT_POWER_MAX = 27, DIGITS_MAX = 19, SHORTEST_MAX = 9 };
 static const long double powers[EXACT_POWER_MAX + 1] = {1e0L, 1e1L, 1e2L, 1e3L, 1e4L, 1e5L, 1e6L, 1e7L, 1e8L,
     1e9L, 1e10L, 1e11L, 1e12L, 1e13L, 1e14L, 1e15L, 1e16L, 1e17L, 1e18L, 1e19L, 1e20L, 1e21L, 1e22L, 1e23L,
     1e24L, 1e25L, 1e26L, 1e27L};
+
+/* And those that a double does. */
+static const double tens[] = {1e0, 1e1, 1e2, 1e3, 1e4, 1e5, 1e6, 1e7, 1e8, 1e9, 1e10, 1e11, 1e12, 1e13, 1e14,
+    1e15, 1e16, 1e17, 1e18, 1e19, 1e20, 1e21, 1e22};
+enum { TENS = sizeof tens / sizeof tens[0] };
 
 /* -- reading --------------------------------------------------------------------------------------------------- */
 
@@ -92,9 +97,7 @@ static bool take_decimal(const char *at, const char *end, decimal *d)
  */
 static bool nearest_by_double(const decimal *d, float *value)
 {
-    static const double tens[] = {1e0, 1e1, 1e2, 1e3, 1e4, 1e5, 1e6, 1e7, 1e8, 1e9, 1e10, 1e11, 1e12, 1e13,
-        1e14, 1e15, 1e16, 1e17, 1e18, 1e19, 1e20, 1e21, 1e22};
-    enum { TENS = sizeof tens / sizeof tens[0], DOUBLE_BITS = 53, CUT_BITS = 29 };
+    enum { DOUBLE_BITS = 53, CUT_BITS = 29 };
     uint64_t bits;
     if (d->cut || d->mantissa >> DOUBLE_BITS != 0 || d->exponent <= -TENS || d->exponent >= TENS) {
         return false;
@@ -168,15 +171,6 @@ typedef struct shortest {
     int      point; /* the value is 0.DIGITS times ten to this */
 } shortest;
 
-static long double power_of_ten(int exponent)
-{
-    if (exponent < 0) {
-        return 1 / power_of_ten(-exponent);
-    }
-    return exponent <= EXACT_POWER_MAX ? powers[exponent]
-                                       : powers[EXACT_POWER_MAX] * power_of_ten(exponent - EXACT_POWER_MAX);
-}
-
 static void set_digits(shortest *out, uint32_t digits, int point)
 {
     while (digits % 10 == 0) {
@@ -205,34 +199,38 @@ static void by_trying(float value, shortest *out)
     set_digits(out, digits, (int)strtol(at + 1, NULL, 10) + 1);
 }
 
+/* value times ten to this power, off by less than one part in 2^53. */
+static double scale(double value, int power)
+{
+    return power < 0 ? value / tens[-power] : value * tens[power];
+}
+
 /* The fewest digits between the middles to the neighbours; false when one is too near a middle. value > 0. */
 static bool by_scaling(float value, shortest *out)
 {
-    static const uint32_t steps[] = {100000000, 10000000, 1000000, 100000, 10000, 1000, 100, 10, 1};
-    const long double     unsure = 1e-6L;
-    if (value < FLT_MIN || value > FLT_MAX / 2) {
+    static const double steps[] = {1e8, 1e7, 1e6, 1e5, 1e4, 1e3, 1e2, 1e1, 1e0};
+    const double        unsure = 1e-6; /* scaled is less than 1e9, so off by less than 1.2e-7 */
+    if (value < 1e-12F || value > 1e28F) {
         return false;
     }
-    int         magnitude = (int)floorf(log10f(value));
-    long double scale = power_of_ten(SHORTEST_MAX - 1 - magnitude);
-    long double scaled = value * scale;
-    if (scaled >= 1e9L || scaled < 1e8L) { /* log10f was just off */
-        magnitude += scaled < 1e8L ? -1 : 1;
-        scale = power_of_ten(SHORTEST_MAX - 1 - magnitude);
-        scaled = value * scale;
+    int    power = SHORTEST_MAX - 1 - (int)floorf(log10f(value));
+    double scaled = scale((double)value, power);
+    if (scaled >= 1e9 || scaled < 1e8) { /* log10f was just off */
+        power += scaled < 1e8 ? 1 : -1;
+        scaled = scale((double)value, power);
     }
-    long double down = ((long double)value - nextafterf(value, 0)) / 2 * scale;
-    long double up = ((long double)nextafterf(value, FLT_MAX) - value) / 2 * scale;
+    double down = scale(((double)value - (double)nextafterf(value, 0)) / 2, power);
+    double up = scale(((double)nextafterf(value, FLT_MAX) - (double)value) / 2, power);
     for (size_t i = 0; i < sizeof steps / sizeof steps[0]; i++) {
-        long double candidate = floorl(scaled / steps[i] + 0.5L) * steps[i];
-        long double off = candidate - scaled, room = off < 0 ? down : up;
-        long double distance = off < 0 ? -off : off;
+        double candidate = (double)(int64_t)(scaled / steps[i] + 0.5) * steps[i];
+        double off = candidate - scaled, room = off < 0 ? down : up;
+        double distance = off < 0 ? -off : off;
         if (distance > room - unsure && distance < room + unsure) {
             return false;
         }
         if (distance < room) {
-            bool carried = candidate >= 1e9L;
-            set_digits(out, (uint32_t)(carried ? candidate / 10 : candidate), magnitude + 1 + carried);
+            bool carried = candidate >= 1e9;
+            set_digits(out, (uint32_t)(carried ? candidate / 10 : candidate), SHORTEST_MAX - power + carried);
             return true;
         }
     }
