@@ -74,6 +74,19 @@ lk_rc lk_rollout_rows_align(const struct ArrowSchema *schema, struct ArrowArray 
     return rc;
 }
 
+lk_rc lk_rollout_rows_check(const struct ArrowSchema *schema, lk_err *err)
+{
+    int64_t id_at = lk_schema_find(schema, LK_LITERAL("id"));
+    int64_t tombstone_at = lk_schema_find(schema, LK_LITERAL(TOMBSTONE));
+    if (id_at < 0 || strcmp(schema->children[id_at]->format, "u") != 0) {
+        return lk_fail(err, LK_E_CORRUPT_FILE, "it has no column id of texts");
+    }
+    if (tombstone_at >= 0 && strcmp(schema->children[tombstone_at]->format, "b") != 0) {
+        return lk_fail(err, LK_E_CORRUPT_FILE, "its column " TOMBSTONE " is not true or false");
+    }
+    return LK_OK;
+}
+
 /* -- reading ----------------------------------------------------------------------------------------------------- */
 
 typedef struct loading {
@@ -208,11 +221,11 @@ static lk_rc load_rows(lk_rollout_rows *rows, struct lk_row_set *only, lk_budget
 {
     loading l = {.rows = rows, .only = only};
     lk_rc   rc = lk_rollout_rows_dataset(rows, &l.dataset, err);
-    if (rc == LK_OK && lk_schema_find(lk_dataset_schema(l.dataset), LK_LITERAL("id")) < 0) {
-        rc = lk_fail(err, LK_E_CORRUPT_FILE, "it has no column id");
-    }
     if (rc == LK_OK) {
         rc = scan_all(&l, err);
+    }
+    if (rc == LK_OK) {
+        rc = lk_rollout_rows_check(&l.schema, err);
     }
     if (rc == LK_OK) {
         rc = keep_rows(&l, err);

@@ -58,6 +58,9 @@ lk_bytes lk_rollout_rows_id(const lk_rollout_rows *rows, size_t row);
 /* Negative when a copy of an id in `a` counts more than one in `b`: of the higher shard id, of one shard the higher number. */
 int lk_rollout_rows_order(const lk_rollout_rows *a, const lk_rollout_rows *b);
 
+/* LK_E_CORRUPT_FILE unless rows of this schema have ids that are texts, and tombstones, if any, that are true or false. */
+LK_MUST_CHECK lk_rc lk_rollout_rows_check(const struct ArrowSchema *schema, lk_err *err);
+
 /* The columns that rows have: the record's, payload left out, no dictionaries, all nullable. */
 void lk_rollout_rows_schema(struct ArrowSchema *out);
 

@@ -40,9 +40,6 @@ static lk_rc select_new(const lk_rollout_store *s, const struct ArrowSchema *sch
     int64_t id_at = lk_schema_find(schema, LK_LITERAL("id"));
     int64_t tombstone_at = lk_schema_find(schema, LK_LITERAL("_tombstone"));
     *selected = 0;
-    if (id_at < 0 || strcmp(schema->children[id_at]->format, "u") != 0) {
-        return lk_fail(err, LK_E_CORRUPT_FILE, "a log entry has no column id");
-    }
     for (int64_t row = 0; row < batch->length; row++) {
         const struct ArrowArray *dead = tombstone_at < 0 ? NULL : batch->children[tombstone_at];
         lk_bytes                 id = lk_cell_text(batch->children[id_at], row);
@@ -115,6 +112,9 @@ static lk_rc replay(void *context, lk_batches *entry, lk_arena *arena, lk_genera
     lk_id_map        *seen = lk_id_map_new(0);
     lk_buf batches = {0}, ids = {0}, kept = {0}; /* kept: entries' batches, whose ids seen refers to */
     lk_rc  rc = look(s, err);
+    if (rc == LK_OK) {
+        rc = lk_rollout_rows_check(&entry->schema, err);
+    }
     for (bool more = rc == LK_OK; more;) {
         struct ArrowArray batch = {0};
         rc = lk_batches_next(entry, &batch, err);

@@ -4,6 +4,7 @@
  */
 #include "rollout/view.h"
 
+#include "arrow/schema.h"
 #include "base/fault.h"
 #include "io/faulty.h"
 #include "io/local.h"
@@ -172,6 +173,62 @@ static void a_listed_generation_that_is_gone_is_no_empty_one(void **state)
     lk_rollout_writer_free(writer);
 }
 
+static lk_rc list_foreign(void *context, lk_arena *arena, lk_shard_manifest *next, lk_err *err)
+{
+    next->generations = lk_arena_take(arena, sizeof *next->generations);
+    next->generations[0] = (lk_shard_generation){.number = 1, .path = *(const lk_bytes *)context};
+    next->generation_count = 1;
+    next->current_generation = 2;
+    return LK_OK;
+}
+
+/* One row of zeros and empty texts, as a generation that another program might have written. */
+static void list_generation_of(const lk_bytes *columns, size_t count)
+{
+    lk_err             err = {0};
+    lk_arena           arena = {0};
+    lk_bytes           path, id = LK_LITERAL("");
+    struct ArrowSchema schema = {0};
+    struct ArrowArray  batch = {0};
+    lk_shard_writer    shard = {0};
+    lk_uuid            uuid = lk_shard_of_instance(LK_LITERAL("foreign"));
+    assert_int_equal(lk_columns_parse(columns, count, &schema, &err), LK_OK);
+    assert_int_equal(ArrowArrayInitFromSchema(&batch, &schema, NULL), NANOARROW_OK);
+    assert_int_equal(ArrowArrayStartAppending(&batch), NANOARROW_OK);
+    assert_int_equal(ArrowArrayAppendEmpty(&batch, 1), NANOARROW_OK);
+    assert_int_equal(ArrowArrayFinishBuildingDefault(&batch, NULL), NANOARROW_OK);
+    lk_shared_array         *shared = lk_array_share(&batch);
+    const lk_generation_rows rows = {
+        .schema = &schema, .batches = &shared, .batch_count = 1, .ids = &id, .row_count = 1};
+    assert_int_equal(lk_generation_write(&fixture.env, uuid, 1, &rows, &arena, &path, &err), LK_OK);
+    assert_int_equal(lk_shard_claim(fixture.store, uuid, &shard, &err), LK_OK);
+    assert_int_equal(lk_shard_commit(&shard, list_foreign, &path, &err), LK_OK);
+    lk_shard_writer_deinit(&shard);
+    lk_shared_array_unref(shared);
+    lk_schema_release(&schema);
+    lk_arena_close(&arena);
+}
+
+static void a_generation_whose_ids_are_no_texts_is_damaged(void **state)
+{
+    lk_err               err = {0};
+    lk_rollout_snapshot *none = NULL;
+    const lk_bytes       columns[] = {LK_LITERAL("id:int64")};
+    list_generation_of(columns, 1);
+    assert_int_equal(lk_rollout_view_take(fixture.view, &none, &err), LK_E_CORRUPT_FILE);
+    assert_non_null(strstr(err.context, "_gen_1"));
+}
+
+static void a_generation_whose_tombstones_are_no_truth_values_is_damaged(void **state)
+{
+    lk_err               err = {0};
+    lk_rollout_snapshot *none = NULL;
+    const lk_bytes       columns[] = {LK_LITERAL("id:utf8"), LK_LITERAL("_tombstone:utf8")};
+    list_generation_of(columns, 2);
+    assert_int_equal(lk_rollout_view_take(fixture.view, &none, &err), LK_E_CORRUPT_FILE);
+    assert_non_null(strstr(err.context, "_gen_1"));
+}
+
 /* -- at once ------------------------------------------------------------------------------------------------------- */
 
 enum { READERS = 3, ROUNDS = 20 };
@@ -288,6 +345,10 @@ int main(void)
             merged_rows_are_there_at_every_moment, fixture_open_store, fixture_close_store),
         cmocka_unit_test_setup_teardown(
             a_listed_generation_that_is_gone_is_no_empty_one, fixture_open_store, fixture_close_store),
+        cmocka_unit_test_setup_teardown(
+            a_generation_whose_ids_are_no_texts_is_damaged, fixture_open_store, fixture_close_store),
+        cmocka_unit_test_setup_teardown(a_generation_whose_tombstones_are_no_truth_values_is_damaged,
+            fixture_open_store, fixture_close_store),
         cmocka_unit_test_setup_teardown(
             readers_never_miss_an_acknowledged_row, fixture_open_store, fixture_close_store),
         cmocka_unit_test(after_a_look_that_failed_anywhere_the_next_one_sees_everything),
