@@ -9,6 +9,8 @@
 #include "lance/row_ids.h"
 
 #include <inttypes.h>
+#include <stdio.h>
+#include <time.h>
 
 enum { INFO, VERSIONS };
 
@@ -122,10 +124,61 @@ static int info(lk_cli *cli, int argc, char **argv)
 }
 
 /* -- versions ---------------------------------------------------------------------------------------- */
+static lk_rc made_at(const lk_lance_env *env, uint64_t version, char *text, size_t room, lk_err *err)
+{
+    lk_dataset *dataset = NULL;
+    struct tm   broken;
+    lk_rc       rc = lk_dataset_open(env, version, &dataset, err);
+    if (rc != LK_OK) {
+        return rc;
+    }
+    uint64_t ms = lk_dataset_manifest(dataset)->timestamp_ms;
+    time_t   seconds = (time_t)(ms / 1000);
+    char     day[32] = "";
+    if (gmtime_r(&seconds, &broken) != NULL) {
+        (void)strftime(day, sizeof day, "%Y-%m-%dT%H:%M:%S", &broken);
+    }
+    (void)snprintf(text, room, "%s.%03" PRIu64 "Z", day, ms % 1000);
+    lk_dataset_unref(dataset);
+    return LK_OK;
+}
+
+/* One line a version, or one JSON array: of numbers, or of objects where times are asked for. */
+static lk_rc print_versions(
+    const lk_lance_env *env, const uint64_t *list, size_t count, bool times, bool json, lk_err *err)
+{
+    lk_buf         text = {0};
+    lk_json_writer w = {.out = &text};
+    lk_rc          rc = LK_OK;
+    lk_json_array(&w);
+    for (size_t i = 0; rc == LK_OK && i < count; i++) {
+        char at[64] = "";
+        rc = times ? made_at(env, list[i], at, sizeof at, err) : LK_OK;
+        if (rc == LK_OK && !json) {
+            printf("%" PRIu64 "%s%s\n", list[i], times ? "  " : "", at);
+        } else if (times) {
+            lk_json_object(&w);
+            lk_json_key(&w, "version");
+            lk_json_u64(&w, list[i]);
+            lk_json_key(&w, "timestamp");
+            lk_json_text(&w, lk_bytes_of(at));
+            lk_json_object_end(&w);
+        } else {
+            lk_json_u64(&w, list[i]);
+        }
+    }
+    lk_json_array_end(&w);
+    if (rc == LK_OK && json) {
+        printf("%.*s\n", LK_FMT(lk_buf_view(&text)));
+    }
+    lk_buf_deinit(&text);
+    return rc;
+}
+
 static int versions(lk_cli *cli, int argc, char **argv)
 {
     const char  *uri = NULL;
-    bool         json = false;
+    bool         json = false, times = false;
     lk_cli_lance o = {.config = cli->config};
     uint64_t    *list = NULL;
     size_t       count = 0;
@@ -133,6 +186,7 @@ static int versions(lk_cli *cli, int argc, char **argv)
     int          code = 0;
     const lk_arg args[] = {
         {"URI", LK_ARG_OPERAND, &uri, NULL, "directory of the dataset, or s3://BUCKET/PREFIX", false},
+        {"--times", LK_ARG_FLAG, &times, NULL, "when each was made, too (reads every manifest)", false},
         {"--json", LK_ARG_FLAG, &json, NULL, "one JSON array", false},
     };
     if (!lk_cli_parse(
@@ -147,11 +201,8 @@ static int versions(lk_cli *cli, int argc, char **argv)
         rc = lk_fail(&err, LK_E_NOT_FOUND, "%s", uri);
         lk_detail(&err, "%.100s holds no Lance dataset", uri);
     }
-    for (size_t i = 0; rc == LK_OK && i < count; i++) {
-        printf(json ? "%s%" PRIu64 : "%s%" PRIu64 "\n", json ? (i == 0 ? "[" : ",") : "", list[i]);
-    }
-    if (rc == LK_OK && json) {
-        puts("]");
+    if (rc == LK_OK) {
+        rc = print_versions(&o.env, list, count, times, json, &err);
     }
     lk_cli_lance_close(&o);
     return rc == LK_OK ? 0 : lk_cli_fail(&err);

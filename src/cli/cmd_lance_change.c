@@ -98,11 +98,35 @@ static int tag_list(lk_cli *cli, int argc, char **argv)
     return end(rc, &lance, &err);
 }
 
+/* What became of a tag. version 0: it has none any more. */
+static void tell_tag(bool json, const char *what, const char *name, uint64_t version)
+{
+    lk_buf         text = {0};
+    lk_json_writer w = {.out = &text};
+    lk_json_object(&w);
+    lk_json_key(&w, "tag");
+    lk_json_text(&w, lk_bytes_of(name));
+    if (version > 0) {
+        lk_json_key(&w, "version");
+        lk_json_u64(&w, version);
+    }
+    lk_json_object_end(&w);
+    if (json) {
+        printf("%.*s\n", LK_FMT(lk_buf_view(&text)));
+    } else if (version > 0) {
+        printf("%s tag %s: version %" PRIu64 "\n", what, name, version);
+    } else {
+        printf("%s tag %s\n", what, name);
+    }
+    lk_buf_deinit(&text);
+}
+
 /* tag create and tag move: the same words, another verb. */
 static int put_tag(lk_cli *cli, int row, int argc, char **argv)
 {
     const char  *uri = NULL, *name = NULL;
     uint64_t     version = 0;
+    bool         json = false;
     lk_cli_lance lance = {.config = cli->config};
     lk_err       err = {0};
     int          code = 0;
@@ -110,6 +134,7 @@ static int put_tag(lk_cli *cli, int row, int argc, char **argv)
         {"URI", LK_ARG_OPERAND, &uri, NULL, "directory of the dataset, or s3://BUCKET/PREFIX", false},
         {"NAME", LK_ARG_OPERAND, &name, NULL, "letters, digits, '.', '-' and '_'", false},
         {"--version", LK_ARG_U64, &version, "N", "name this version instead of the latest", false},
+        {"--json", LK_ARG_FLAG, &json, NULL, "one JSON object", false},
     };
     if (!parse(cli, row, args, sizeof args / sizeof args[0], argc, argv, &code)) {
         return code;
@@ -121,6 +146,9 @@ static int put_tag(lk_cli *cli, int row, int argc, char **argv)
     if (rc == LK_OK) {
         rc = (row == TAG_CREATE ? lk_tag_create : lk_tag_move)(
             lance.env.store, lance.env.clock, lk_bytes_of(name), lk_dataset_version(lance.dataset), &err);
+    }
+    if (rc == LK_OK) {
+        tell_tag(json, row == TAG_CREATE ? "created" : "moved", name, lk_dataset_version(lance.dataset));
     }
     return end(rc, &lance, &err);
 }
@@ -138,12 +166,14 @@ static int tag_move(lk_cli *cli, int argc, char **argv)
 static int tag_delete(lk_cli *cli, int argc, char **argv)
 {
     const char  *uri = NULL, *name = NULL;
+    bool         json = false;
     lk_cli_lance lance = {.config = cli->config};
     lk_err       err = {0};
     int          code = 0;
     const lk_arg args[] = {
         {"URI", LK_ARG_OPERAND, &uri, NULL, "directory of the dataset, or s3://BUCKET/PREFIX", false},
         {"NAME", LK_ARG_OPERAND, &name, NULL, "the tag", false},
+        {"--json", LK_ARG_FLAG, &json, NULL, "one JSON object", false},
     };
     if (!parse(cli, TAG_DELETE, args, sizeof args / sizeof args[0], argc, argv, &code)) {
         return code;
@@ -151,6 +181,9 @@ static int tag_delete(lk_cli *cli, int argc, char **argv)
     lk_rc rc = lk_cli_lance_open(&lance, uri, 0, &err);
     if (rc == LK_OK) {
         rc = lk_tag_delete(lance.env.store, lk_bytes_of(name), &err);
+    }
+    if (rc == LK_OK) {
+        tell_tag(json, "deleted", name, 0);
     }
     return end(rc, &lance, &err);
 }

@@ -8,6 +8,7 @@
 #include "cli/destination.h"
 #include "cli/lance_env.h"
 #include "cli/lance_where.h"
+#include "cli/source.h"
 #include "lance/row_ids.h"
 #include "lance/row_set.h"
 #include "lance/take.h"
@@ -135,6 +136,13 @@ static bool is_arrow(const char *path)
     return got == sizeof head && (memcmp(head, magic, 6) == 0 || memcmp(head, stream, 4) == 0);
 }
 
+static bool is_parquet(const char *path)
+{
+    static const char ending[] = ".parquet";
+    size_t            size = strlen(path);
+    return size >= sizeof ending && strcmp(path + size - (sizeof ending - 1), ending) == 0;
+}
+
 static lk_rc add_ids(const struct ArrowArray *batch, lk_buf *out, lk_err *err)
 {
     const struct ArrowArray *ids = batch->children[0];
@@ -146,15 +154,19 @@ static lk_rc add_ids(const struct ArrowArray *batch, lk_buf *out, lk_err *err)
     return LK_OK;
 }
 
-/* The first column of an Arrow file: uint64 or int64. */
-static lk_rc read_arrow(const char *path, lk_buf *out, lk_err *err)
+static lk_rc open_arrow(const char *path, lk_batches **out, lk_err *err)
 {
     lk_ipc_source *source = NULL;
-    lk_batches    *rows = NULL;
     lk_rc          rc = lk_ipc_source_file(path, &source, err);
-    if (rc == LK_OK) {
-        rc = lk_ipc_open(source, NULL, &rows, err);
-    }
+    return rc == LK_OK ? lk_ipc_open(source, NULL, out, err) : rc;
+}
+
+/* The first column of an Arrow or Parquet file: uint64 or int64. */
+static lk_rc read_column(const char *path, lk_buf *out, lk_err *err)
+{
+    static const lk_source_options options = {0};
+    lk_batches                    *rows = NULL;
+    lk_rc rc = is_arrow(path) ? open_arrow(path, &rows, err) : lk_source_open(path, &options, &rows, err);
     const char *format = rc == LK_OK && rows->schema.n_children > 0 ? rows->schema.children[0]->format : "";
     if (rc == LK_OK && strcmp(format, "L") != 0 && strcmp(format, "l") != 0) {
         rc = lk_cli_usage(err, "the first column of %.100s is not uint64 or int64", path);
@@ -172,7 +184,7 @@ static lk_rc read_arrow(const char *path, lk_buf *out, lk_err *err)
 
 static lk_rc read_ids(const char *path, lk_buf *out, lk_err *err)
 {
-    return is_arrow(path) ? read_arrow(path, out, err) : read_text(path, out, err);
+    return is_arrow(path) || is_parquet(path) ? read_column(path, out, err) : read_text(path, out, err);
 }
 
 static const uint64_t *words_of(const lk_buf *list, size_t *count)
@@ -313,7 +325,8 @@ static int take(lk_cli *cli, int argc, char **argv)
            {"URI", LK_ARG_OPERAND, &uri, NULL, "directory of the dataset, or s3://BUCKET/PREFIX", false},
            {"--rows", LK_ARG_TEXT, &offsets, "N,N",
                "positions in the dataset, from 0; deleted rows do not count", false},
-           {"--row-ids", LK_ARG_TEXT, &ids, "FILE", "row ids: numbers, or an Arrow file's first column", false},
+           {"--row-ids", LK_ARG_TEXT, &ids, "FILE",
+               "row ids: numbers, or an Arrow or Parquet file's first column", false},
            {"--columns", LK_ARG_TEXT, &columns, "A,B", "only these, in this order", false},
            {"--version", LK_ARG_U64, &version, "N", "this version instead of the latest", false},
            META_ARGS(meta),

@@ -48,19 +48,31 @@ MAKERS = pytest.mark.parametrize("make", [ours, theirs])
 @MAKERS
 def test_tags_of_both_are_read_moved_and_deleted_by_both(make, uri, tmp_path): # noqa: F811
     make(uri, tmp_path)
-    lake("tag", "create", uri, "a.1", "--version", 1)
+    assert lake("tag", "create", uri, "a.1", "--version", 1) == "created tag a.1: version 1\n"
     dataset = lance.dataset(str(uri))
     dataset.tags.create("b-2", 2)
     assert {name: tag["version"] for name, tag in dataset.tags.list().items()} == {"a.1": 1, "b-2": 2}
     assert [(tag["name"], tag["version"]) for tag in report("tag", "list", uri)] == [("a.1", 1), ("b-2", 2)]
     assert lance.dataset(str(uri), version="a.1").count_rows() == 0
-    lake("tag", "move", uri, "b-2", "--version", 1)
+    assert report("tag", "move", uri, "b-2", "--version", 1) == {"tag": "b-2", "version": 1}
     dataset.tags.update("a.1", 2)
     assert {name: tag["version"] for name, tag in dataset.tags.list().items()} == {"a.1": 2, "b-2": 1}
     assert [(tag["name"], tag["version"]) for tag in report("tag", "list", uri)] == [("a.1", 2), ("b-2", 1)]
     dataset.tags.delete("b-2")
     lake("tag", "delete", uri, "a.1")
     assert report("tag", "list", uri) == [] and dataset.tags.list() == {}
+
+
+@MAKERS
+def test_versions_say_when_they_were_made(make, uri, tmp_path): # noqa: F811
+    make(uri, tmp_path)
+    theirs = {v["version"]: v["timestamp"] for v in lance.dataset(str(uri)).versions()}
+    ours = {v["version"]: datetime.datetime.fromisoformat(v["timestamp"].removesuffix("Z"))
+            for v in report("versions", uri, "--times")}
+    assert ours.keys() == theirs.keys() and report("versions", uri) == sorted(theirs)
+    for version, made in ours.items():
+        at = theirs[version].astimezone(datetime.timezone.utc).replace(tzinfo=None)
+        assert abs(made - at) < datetime.timedelta(milliseconds=2)
 
 
 @MAKERS

@@ -8,6 +8,7 @@ import subprocess
 
 import lance
 import pyarrow as pa
+import pyarrow.parquet
 import pytest
 
 from lance_random import random_table
@@ -63,7 +64,9 @@ def test_take_by_row_ids_leaves_deleted_rows_out(table, tmp_path):
     expected = dataset._take_rows(wanted) if set(wanted) & set(ids) else dataset.to_table().slice(0, 0)
     assert_same(read("take", uri, tmp_path / "out.arrow", "--row-ids", tmp_path / "ids.txt"), expected)
     arrow = write_ipc(tmp_path / "ids.arrow", pa.table({"_rowid": pa.array(wanted, pa.uint64())}))
-    assert_same(read("take", uri, tmp_path / "out.arrow", "--row-ids", arrow), expected)
+    pyarrow.parquet.write_table(read_ipc(arrow), tmp_path / "ids.parquet")
+    for file in (arrow, tmp_path / "ids.parquet"):
+        assert_same(read("take", uri, tmp_path / "out.arrow", "--row-ids", file), expected)
 
 
 def test_a_condition_and_row_ids_keep_exactly_their_rows(table, tmp_path):
