@@ -7,6 +7,7 @@
  *
  * Threads: shared; mutex guards the groups and is not held while anything is stored.
  */
+#include "base/clock.h"
 #include "serve/rollout_add.h"
 #include "serve/rollout_tail.h"
 
@@ -84,35 +85,53 @@ static rollout_add_call *take_waiting(struct rollout_groups *groups, group *g)
     return adds;
 }
 
-static void store_ready(rollout_add_call *adds)
+/* Since *at, which becomes now. */
+static void count_stage(lk_rollout_service *service, rollout_stage stage, uint64_t *at)
+{
+    uint64_t now = lk_clock_now_us();
+    atomic_fetch_add(&service->stage_us[stage], now - *at);
+    *at = now;
+}
+
+/* Stores them and says what became of each in its submission. */
+static void store_ready(rollout_add_call *adds, uint64_t *version, lk_rc *flushed, lk_err *err)
 {
     lk_rollout_store *store = adds->store;
-    uint64_t          version = 0;
-    lk_err            flush_err = {0};
     bool              flush = false;
     for (rollout_add_call *add = adds; add != NULL; add = add->next) {
         add->submission.next = add->next == NULL ? NULL : &add->next->submission;
         flush = flush || add->flush;
     }
-    lk_rollout_store_submit(store, &adds->submission, &version);
-    lk_rc flushed = flush ? lk_rollout_store_flush(store, &flush_err) : LK_OK;
+    lk_rollout_store_submit(store, &adds->submission, version);
+    *flushed = flush ? lk_rollout_store_flush(store, err) : LK_OK;
+}
+
+static void answer_all(rollout_add_call *adds, uint64_t version, lk_rc flushed, const lk_err *flush_err)
+{
     for (rollout_add_call *add = adds, *next; add != NULL; add = next) {
         next = add->next; /* an answered add is gone */
         lk_err err = add->submission.err;
         lk_rc  rc = add->submission.rc;
         if (rc == LK_OK && add->flush && flushed != LK_OK) {
-            err = flush_err;
+            err = *flush_err;
             rc = flushed;
         }
         rollout_add_answer(add, rc, version, &err);
     }
 }
 
-static void store_group(rollout_add_call *adds)
+static void store_group(lk_rollout_service *service, rollout_add_call *adds)
 {
+    uint64_t          at = lk_clock_now_us(), version = 0;
+    lk_rc             flushed = LK_OK;
+    lk_err            err = {0};
     rollout_add_call *ready = rollout_read_together(adds);
+    count_stage(service, ROLLOUT_STAGE_READ, &at);
     if (ready != NULL) {
-        store_ready(ready);
+        store_ready(ready, &version, &flushed, &err);
+        count_stage(service, ROLLOUT_STAGE_STORE, &at);
+        answer_all(ready, version, flushed, &err);
+        count_stage(service, ROLLOUT_STAGE_ANSWER, &at);
     }
 }
 
@@ -124,7 +143,7 @@ void rollout_group_add(lk_rollout_service *service, rollout_add_call *add)
         if (adds == NULL) {
             return;
         }
-        store_group(adds);
+        store_group(service, adds);
         rollout_tails_stir(service->tails);
     }
 }

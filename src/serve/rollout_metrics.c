@@ -98,6 +98,17 @@ static void put_service(lk_rollout_service *s, lk_buf *out)
     put_gauge(out, "rollout_queue_depth", "adds that are not answered yet", atomic_load(&s->adds_in_flight));
 }
 
+static void put_stages(lk_rollout_service *s, lk_buf *out)
+{
+    static const char *const names[ROLLOUT_STAGES] = {"read", "store", "answer"};
+    put_type(out, "rollout_flush_stage_seconds_total", "counter",
+        "time that groups of adds took, by what was done");
+    for (size_t i = 0; i < ROLLOUT_STAGES; i++) {
+        lk_buf_format(out, "rollout_flush_stage_seconds_total{stage=\"%s\"} %.6f\n", names[i],
+            (double)atomic_load(&s->stage_us[i]) / 1e6);
+    }
+}
+
 static void put_stores(lk_rollouts *stores, lk_buf *out)
 {
     lk_rollout_store_stats s = {0};
@@ -137,6 +148,7 @@ lk_rc rollout_metrics(rollout_call *call, lk_err *err)
     put_requests(call->service, &body);
     put_durations(call->service, &body);
     put_service(call->service, &body);
+    put_stages(call->service, &body);
     put_stores(call->service->options.stores, &body);
     lk_http_answer(call->exchange, 200, "text/plain; version=0.0.4; charset=utf-8", &body);
     return LK_OK;

@@ -38,6 +38,13 @@ typedef struct rollout_duration { /* of requests of one resource */
     atomic_ullong buckets[ROLLOUT_DURATION_BUCKETS], count, sum_us;
 } rollout_duration;
 
+typedef enum rollout_stage { /* of a group of adds, on the worker that stores it */
+    ROLLOUT_STAGE_READ,
+    ROLLOUT_STAGE_STORE,
+    ROLLOUT_STAGE_ANSWER,
+    ROLLOUT_STAGES
+} rollout_stage;
+
 struct lk_rollout_service {
     lk_rollout_service_options options; /* with defaults filled in */
     lk_http_server            *server;
@@ -54,6 +61,7 @@ struct lk_rollout_service {
     atomic_ullong              adds_in_flight;
     atomic_ullong              statuses[LK_ROLLOUT_RESOURCES][6]; /* by hundreds; 0: the peer went away */
     rollout_duration           durations[LK_ROLLOUT_RESOURCES];
+    atomic_ullong              stage_us[ROLLOUT_STAGES];
     atomic_ullong appends, records, blob_bytes, budget_rejections, backpressure_rejections, body_timeouts;
 };
 
