@@ -1,6 +1,7 @@
 /* data_dir.c - see data_dir.h. */
 #include "rollout/data_dir.h"
 
+#include "io/behind.h"
 #include "io/gate.h"
 #include "io/local.h"
 #include "io/prefix.h"
@@ -12,11 +13,18 @@
 
 #define SUFFIX ".rollout.lance"
 
-enum { NAME_BYTES_MAX = 128, SYNC_THREADS = 8, SYNC_QUEUE = 64, REMOVE_TRIES = 5 };
+enum {
+    NAME_BYTES_MAX = 128,
+    SYNC_THREADS = 8,
+    SYNC_QUEUE = 64,
+    FAR_THREADS = 32,
+    FAR_QUEUE = 256,
+    REMOVE_TRIES = 5
+};
 
 struct lk_data_dir {
     lk_store *root;
-    lk_pool  *syncers; /* local and durable; else NULL */
+    lk_pool  *syncers; /* NULL: local and not durable */
     lk_buf    location, path;
     bool      local, durable;
 };
@@ -92,6 +100,12 @@ static lk_rc open_local(lk_data_dir *dir, lk_bytes path, lk_err *err)
     return rc;
 }
 
+static lk_rc open_far(lk_data_dir *dir, lk_bytes location, const lk_s3_options *s3, lk_err *err)
+{
+    lk_rc rc = lk_s3_store_open(&dir->root, location, s3, err);
+    return rc == LK_OK ? lk_pool_open(&dir->syncers, "rollout-put", FAR_THREADS, FAR_QUEUE, err) : rc;
+}
+
 static lk_rc open_root(lk_data_dir *dir, lk_bytes location, const lk_s3_options *s3, lk_err *err)
 {
     lk_bytes scheme = scheme_of(location), file = LK_LITERAL("file://");
@@ -107,7 +121,7 @@ static lk_rc open_root(lk_data_dir *dir, lk_bytes location, const lk_s3_options 
     if (lk_bytes_equal(scheme, LK_LITERAL("s3://"))) {
         return s3 == NULL
                    ? lk_refuse(err, LK_E_INVALID_CONFIG, "s3:// needs keys and a region; none are given")
-                   : lk_s3_store_open(&dir->root, location, s3, err);
+                   : open_far(dir, location, s3, err);
     }
     if (lk_bytes_equal(scheme, LK_LITERAL("gs://")) || lk_bytes_equal(scheme, LK_LITERAL("az://"))) {
         return lk_refuse(err, LK_E_INVALID_CONFIG,
@@ -222,7 +236,9 @@ lk_rc lk_data_dir_place(lk_data_dir *dir, lk_bytes name, lk_data_place *out, lk_
     }
     if (rc == LK_OK) {
         out->store = lk_gate_store_new(out->beneath);
-        out->late = out->late_beneath == NULL ? out->store : lk_gate_store_new(out->late_beneath);
+        out->late = out->late_beneath != NULL ? lk_gate_store_new(out->late_beneath)
+                    : out->store->far         ? lk_behind_store_new(out->store, dir->syncers)
+                                              : out->store;
     } else {
         lk_data_place_close(out);
     }
@@ -232,7 +248,9 @@ lk_rc lk_data_dir_place(lk_data_dir *dir, lk_bytes name, lk_data_place *out, lk_
 void lk_data_place_shut(lk_data_place *place)
 {
     lk_gate_shut(place->store);
-    lk_gate_shut(place->late);
+    if (place->late_beneath != NULL) {
+        lk_gate_shut(place->late);
+    } /* else late is the gate, or stands before it */
 }
 
 bool lk_data_place_is_shut(const lk_data_place *place)

@@ -34,8 +34,9 @@ static lk_rc write_dataset(const lk_lance_env *env, const lk_generation_rows *ro
 {
     row_stream       stream = {.base = {.next = next_rows}, .rows = rows};
     lk_dataset      *dataset = NULL;
-    lk_write_options options = {.file_version = LK_FILE_VERSION_2_1, .max_rows_per_file = rows->row_count};
-    lk_rc            rc = lk_schema_copy(rows->schema, &stream.base.schema, err);
+    lk_write_options options = {
+        .file_version = LK_FILE_VERSION_2_1, .max_rows_per_file = rows->row_count, .new_place = true};
+    lk_rc rc = lk_schema_copy(rows->schema, &stream.base.schema, err);
     if (rc == LK_OK) {
         rc = lk_dataset_create_filled(env, lk_direct_committer(), &stream.base, &options, &dataset, err);
     }

@@ -222,12 +222,13 @@ static void put_hint(lk_shard_writer *writer)
 {
     const lk_shard_manifest *manifest = &writer->manifest;
     lk_arena                 arena = {0};
-    if (writer->hinted > 0 && manifest->version < writer->hinted + LK_SHARD_HINT_LAG) {
+    if (writer->hints == NULL && writer->hinted > 0 &&
+        manifest->version < writer->hinted + LK_SHARD_HINT_LAG) {
         return;
     }
     lk_bytes text = lk_arena_format(&arena, "{\"version\":%" PRIu64 "}", manifest->version);
-    lk_store_hint(
-        writer->store, lk_shard_key(manifest->shard, LK_LITERAL("manifest/version_hint.json"), &arena), text);
+    lk_store_hint(writer->hints == NULL ? writer->store : writer->hints,
+        lk_shard_key(manifest->shard, LK_LITERAL("manifest/version_hint.json"), &arena), text);
     writer->hinted = manifest->version;
     lk_arena_close(&arena);
 }

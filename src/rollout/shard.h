@@ -40,8 +40,9 @@ lk_bytes lk_shard_key(lk_uuid shard, lk_bytes name, lk_arena *arena);
 
 /* -- writing ------------------------------------------------------------------------------------------------- */
 typedef struct lk_shard_writer {
-    lk_store         *store;    /* borrowed; put_if_absent must be durable */
-    uint64_t          epoch;    /* of the claim */
+    lk_store         *store; /* borrowed; put_if_absent must be durable */
+    lk_store         *hints; /* the same place, where hints cost nothing; NULL: store, and one now and then */
+    uint64_t          epoch; /* of the claim */
     lk_shard_manifest manifest; /* the newest that is known, in arena */
     lk_arena          arena;
     uint64_t          hinted;   /* the version that version_hint.json names */

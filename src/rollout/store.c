@@ -11,12 +11,18 @@
 #include <inttypes.h>
 #include <stdlib.h>
 
+enum { RECALL_MS = 1000 };
+
 /* -- the writer's questions ------------------------------------------------------------------------------------------- */
 
+/* Far away an add does not wait for what others did a moment ago: two instances that add one id at once may both
+ * succeed, and readers see one. */
 static lk_rc look(lk_rollout_store *s, lk_err *err)
 {
     lk_rollout_snapshot *snapshot = NULL;
-    lk_rc                rc = lk_rollout_view_take(s->view, &snapshot, err);
+    lk_rc rc = s->env.store->far && !s->anew ? lk_rollout_view_recall(s->view, RECALL_MS, &snapshot, err)
+                                             : lk_rollout_view_take(s->view, &snapshot, err);
+    s->anew = false;
     if (rc == LK_OK) {
         lk_rollout_snapshot_unref(s->admitted);
         s->admitted = snapshot;
@@ -110,6 +116,7 @@ static lk_rc replay(void *context, lk_batches *entry, lk_arena *arena, lk_genera
 {
     lk_rollout_store *s = context;
     lk_id_map        *seen = lk_id_map_new(0);
+    s->anew = true;
     lk_buf batches = {0}, ids = {0}, kept = {0}; /* kept: entries' batches, whose ids seen refers to */
     lk_rc  rc = look(s, err);
     if (rc == LK_OK) {
@@ -154,7 +161,12 @@ static void flushed(void *context, const lk_shard_generation *generation, const 
     lk_rollout_view_stir(s->view);
 }
 
-static const lk_rollout_writer_ops writer_ops = {prepare, replay, flushed};
+static void claimed(void *context)
+{
+    ((lk_rollout_store *)context)->anew = true;
+}
+
+static const lk_rollout_writer_ops writer_ops = {prepare, replay, flushed, claimed};
 
 /* -- life -------------------------------------------------------------------------------------------------------------- */
 

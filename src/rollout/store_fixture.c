@@ -115,7 +115,7 @@ static lk_rc replay(void *context, lk_batches *entry, lk_arena *arena, lk_genera
 
 static void flushed(void *context, const lk_shard_generation *generation, const lk_generation_rows *rows) {}
 
-static const lk_rollout_writer_ops ops = {prepare, replay, flushed};
+static const lk_rollout_writer_ops ops = {prepare, replay, flushed, NULL};
 
 lk_rollout_writer *fixture_writer(const char *instance)
 {

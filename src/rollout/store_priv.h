@@ -19,6 +19,7 @@ struct lk_rollout_store {
     atomic_bool        told_pending; /* that there are many unmerged generations */
     lk_rollout_snapshot
         *admitted; /* of the flush at hand: its table's schema is in use; whoever leads the flush */
+    bool anew;     /* the next look must see everything; of whoever leads */
 
     lk_mutex                 mutex;
     lk_cond                  merged;              /* no merge runs any more */

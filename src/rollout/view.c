@@ -2,6 +2,7 @@
 #include "rollout/view.h"
 
 #include "arrow/schema.h"
+#include "base/each.h"
 #include "lance/manifest.h"
 #include "lance/take.h"
 #include "rollout/cell.h"
@@ -16,6 +17,7 @@ typedef struct seen_shard { /* what is known of a shard */
     lk_uuid           id;
     lk_arena          arena;
     lk_shard_manifest manifest;
+    bool              moved; /* since it was last looked at */
 } seen_shard;
 
 struct lk_rollout_view {
@@ -26,6 +28,7 @@ struct lk_rollout_view {
     lk_cond              stirred;
     uint64_t             stirs;           /* guarded by mutex */
     bool                 refreshing;      /* guarded by mutex, as are the following two */
+    uint64_t             taken_ms;        /* when the refresh that finished last began */
     uint64_t             begun, finished; /* refreshes; finished: the last one that ended well */
     lk_rollout_snapshot *snapshot;        /* of that one; written by whoever refreshes, under the mutex */
     lk_rollout_rows *given[GIVEN_MAX];    /* that need not be loaded; guarded by mutex, as is the following */
@@ -140,8 +143,14 @@ static void forget(seen_shard *shard)
     *shard = (seen_shard){0};
 }
 
-/* Brings one shard up to date. *changed is only ever set. */
-static lk_rc refresh_shard(lk_rollout_view *view, seen_shard *shard, bool *changed, lk_err *err)
+/* Calls that wait for a network are made side by side. */
+static lk_pool *helpers(const lk_rollout_view *view)
+{
+    return view->env->store->far ? view->env->pool : NULL;
+}
+
+/* Brings one shard up to date. */
+static lk_rc refresh_shard(const lk_rollout_view *view, seen_shard *shard, lk_err *err)
 {
     lk_arena          arena = {0};
     lk_shard_manifest latest = {0};
@@ -157,38 +166,75 @@ static lk_rc refresh_shard(lk_rollout_view *view, seen_shard *shard, bool *chang
     lk_arena_close(&shard->arena);
     shard->arena = arena;
     shard->manifest = latest;
-    *changed = true;
+    shard->moved = true;
     return LK_OK;
 }
 
-/* The shards that the directory has now, with what is known of them: both lists are ascending. */
-static lk_rc list_shards(lk_rollout_view *view, bool *changed, lk_err *err)
+typedef struct shard_look {
+    lk_rollout_view *view;
+    seen_shard     **shards;
+    lk_arena         arena;
+    lk_uuid         *ids; /* of the listing */
+    size_t           count;
+} shard_look;
+
+/* Part 0 lists the shards, the others look at those that are known. */
+static lk_rc look_at(void *context, size_t part, lk_err *err)
 {
-    lk_arena arena = {0};
-    lk_uuid *ids = NULL;
-    size_t   count = 0, old = 0;
-    lk_rc    rc = lk_shard_list(view->env->store, &arena, &ids, &count, err);
-    if (rc == LK_OK) {
-        seen_shard *shards = calloc(count + 1, sizeof *shards);
-        LK_ASSERT(shards != NULL);
-        for (size_t i = 0; i < count; i++) {
-            while (old < view->shard_count && memcmp(&view->shards[old].id, &ids[i], sizeof ids[i]) < 0) {
-                *changed = true;
-                forget(&view->shards[old++]);
-            }
-            bool known =
-                old < view->shard_count && memcmp(&view->shards[old].id, &ids[i], sizeof ids[i]) == 0;
-            shards[i] = known ? view->shards[old++] : (seen_shard){.id = ids[i]};
-        }
-        while (old < view->shard_count) {
-            *changed = true;
+    shard_look *l = context;
+    return part == 0 ? lk_shard_list(l->view->env->store, &l->arena, &l->ids, &l->count, err)
+                     : refresh_shard(l->view, &l->view->shards[part - 1], err);
+}
+
+static lk_rc look_at_new(void *context, size_t part, lk_err *err)
+{
+    shard_look *l = context;
+    return refresh_shard(l->view, l->shards[part], err);
+}
+
+/* The shards that the directory has now, with what is known of them: both lists are ascending. */
+static void join_shards(lk_rollout_view *view, const lk_uuid *ids, size_t count)
+{
+    size_t      old = 0;
+    seen_shard *shards = calloc(count + 1, sizeof *shards);
+    LK_ASSERT(shards != NULL);
+    for (size_t i = 0; i < count; i++) {
+        while (old < view->shard_count && memcmp(&view->shards[old].id, &ids[i], sizeof ids[i]) < 0) {
+            view->moved = true;
             forget(&view->shards[old++]);
         }
-        free(view->shards);
-        view->shards = shards;
-        view->shard_count = count;
+        bool known = old < view->shard_count && memcmp(&view->shards[old].id, &ids[i], sizeof ids[i]) == 0;
+        shards[i] = known ? view->shards[old++] : (seen_shard){.id = ids[i]};
     }
-    lk_arena_close(&arena);
+    while (old < view->shard_count) {
+        view->moved = true;
+        forget(&view->shards[old++]);
+    }
+    free(view->shards);
+    view->shards = shards;
+    view->shard_count = count;
+}
+
+static lk_rc refresh_shards(lk_rollout_view *view, lk_err *err)
+{
+    shard_look l = {.view = view};
+    size_t     new_count = 0;
+    lk_rc      rc = lk_each(helpers(view), view->shard_count + 1, look_at, &l, err);
+    if (rc == LK_OK) {
+        join_shards(view, l.ids, l.count);
+        l.shards = lk_arena_take(&l.arena, (view->shard_count + 1) * sizeof *l.shards);
+        for (size_t i = 0; i < view->shard_count; i++) {
+            if (view->shards[i].manifest.version == 0) {
+                l.shards[new_count++] = &view->shards[i];
+            }
+        }
+        rc = lk_each(helpers(view), new_count, look_at_new, &l, err);
+    }
+    for (size_t i = 0; i < view->shard_count; i++) {
+        view->moved |= view->shards[i].moved;
+        view->shards[i].moved = false;
+    }
+    lk_arena_close(&l.arena);
     return rc;
 }
 
@@ -282,30 +328,44 @@ void lk_rollout_view_give(lk_rollout_view *view, lk_rollout_rows *rows)
     lk_mutex_unlock(&view->mutex);
 }
 
-/* The sources of one shard, the newest first. at: as of find_loaded. */
-static lk_rc add_sources(
-    lk_rollout_view *view, const seen_shard *shard, size_t *at, lk_rollout_snapshot *next, lk_err *err)
+typedef struct gap { /* a source that has to be loaded */
+    lk_uuid                    shard;
+    const lk_shard_generation *generation;
+    lk_rollout_rows          **out;
+} gap;
+
+typedef struct loading {
+    const lk_rollout_view *view;
+    gap                   *gaps;
+    size_t                 count;
+} loading;
+
+static lk_rc load_gap(void *context, size_t part, lk_err *err)
 {
-    lk_rc rc = LK_OK;
-    for (size_t i = shard->manifest.generation_count; rc == LK_OK && i > 0; i--) {
+    loading *l = context;
+    gap     *g = &l->gaps[part];
+    return lk_rollout_rows_load(l->view->env, g->shard, g->generation, g->out, err);
+}
+
+/* The sources of one shard, the newest first; gaps for those that nobody has. at: as of find_loaded. */
+static void add_sources(
+    lk_rollout_view *view, const seen_shard *shard, size_t *at, lk_rollout_snapshot *next, loading *l)
+{
+    for (size_t i = shard->manifest.generation_count; i > 0; i--) {
         const lk_shard_generation *g = &shard->manifest.generations[i - 1];
         lk_rollout_rows           *rows = find_loaded(view->snapshot, at, shard->id, g);
-        if (rows != NULL) {
-            rows = lk_rollout_rows_ref(rows);
-        } else if ((rows = find_given(view, shard->id, g)) == NULL) {
-            rc = lk_rollout_rows_load(view->env, shard->id, g, &rows, err);
+        rows = rows != NULL ? lk_rollout_rows_ref(rows) : find_given(view, shard->id, g);
+        if (rows == NULL) {
+            l->gaps[l->count++] = (gap){shard->id, g, &next->sources[next->source_count]};
         }
-        if (rc == LK_OK) {
-            next->sources[next->source_count++] = rows;
-        }
+        next->sources[next->source_count++] = rows;
     }
-    return rc;
 }
 
 static lk_rc put_together(lk_rollout_view *view, lk_rollout_snapshot **out, lk_err *err)
 {
-    size_t room = 0, at = 0;
-    lk_rc  rc = LK_OK;
+    size_t  room = 0, at = 0;
+    loading l = {.view = view};
     for (size_t i = 0; i < view->shard_count; i++) {
         room += view->shards[i].manifest.generation_count;
     }
@@ -315,9 +375,13 @@ static lk_rc put_together(lk_rollout_view *view, lk_rollout_snapshot **out, lk_e
         next->pins[next->pin_count++] =
             (lk_rollout_pin){view->shards[i].id, manifest->version, manifest->current_generation};
     }
-    for (size_t i = view->shard_count; rc == LK_OK && i > 0; i--) { /* the higher shard id counts more */
-        rc = add_sources(view, &view->shards[i - 1], &at, next, err);
+    l.gaps = calloc(room + 1, sizeof *l.gaps);
+    LK_ASSERT(l.gaps != NULL);
+    for (size_t i = view->shard_count; i > 0; i--) { /* the higher shard id counts more */
+        add_sources(view, &view->shards[i - 1], &at, next, &l);
     }
+    lk_rc rc = lk_each(helpers(view), l.count, load_gap, &l, err);
+    free(l.gaps);
     if (rc != LK_OK) {
         lk_rollout_snapshot_unref(next);
         return rc;
@@ -329,10 +393,7 @@ static lk_rc put_together(lk_rollout_view *view, lk_rollout_snapshot **out, lk_e
 
 static lk_rc refresh_once(lk_rollout_view *view, lk_rollout_snapshot **out, lk_err *err)
 {
-    lk_rc rc = list_shards(view, &view->moved, err);
-    for (size_t i = 0; rc == LK_OK && i < view->shard_count; i++) {
-        rc = refresh_shard(view, &view->shards[i], &view->moved, err);
-    }
+    lk_rc rc = refresh_shards(view, err);
     if (rc == LK_OK) {
         rc = refresh_base(view, &view->moved, err);
     }
@@ -416,6 +477,7 @@ lk_rc lk_rollout_view_take(lk_rollout_view *view, lk_rollout_snapshot **out, lk_
         lk_rollout_snapshot *next = NULL;
         uint64_t             mine = ++view->begun;
         size_t               given = view->given_count; /* listed by now */
+        uint64_t             now_ms = lk_clock_monotonic_ms(view->env->clock);
         view->refreshing = true;
         lk_mutex_unlock(&view->mutex);
         rc = refresh(view, &next, err);
@@ -424,6 +486,7 @@ lk_rc lk_rollout_view_take(lk_rollout_view *view, lk_rollout_snapshot **out, lk_
             lk_rollout_snapshot_unref(view->snapshot);
             view->snapshot = next;
             view->finished = mine;
+            view->taken_ms = now_ms;
             forget_given(view, given < view->given_count ? given : view->given_count);
         }
         view->refreshing = false;
@@ -434,6 +497,60 @@ lk_rc lk_rollout_view_take(lk_rollout_view *view, lk_rollout_snapshot **out, lk_
     }
     lk_mutex_unlock(&view->mutex);
     return rc;
+}
+
+static int by_order(const void *a, const void *b)
+{
+    return lk_rollout_rows_order(*(lk_rollout_rows *const *)a, *(lk_rollout_rows *const *)b);
+}
+
+/* Takes the rows of added, which the last snapshot need not have. */
+static lk_rollout_snapshot *grow(const lk_rollout_snapshot *last, lk_rollout_rows **added, size_t count)
+{
+    lk_rollout_snapshot *next =
+        lk_rollout_snapshot_new(last->base, last->source_count + count, last->pin_count);
+    size_t at = 0;
+    memcpy(next->pins, last->pins, last->pin_count * sizeof *last->pins);
+    next->pin_count = last->pin_count;
+    qsort(added, count, sizeof(lk_rollout_rows *), by_order);
+    for (size_t i = 0; i < count || at < last->source_count;) {
+        int order = i == count                 ? -1
+                    : at == last->source_count ? 1
+                                               : lk_rollout_rows_order(last->sources[at], added[i]);
+        if (order <= 0) {
+            next->sources[next->source_count++] = lk_rollout_rows_ref(last->sources[at++]);
+        } else {
+            next->sources[next->source_count++] = added[i];
+        }
+        if (order == 0) {
+            lk_rollout_rows_unref(added[i]);
+        }
+        i += order >= 0;
+    }
+    seal_after(next, last);
+    return next;
+}
+
+lk_rc lk_rollout_view_recall(lk_rollout_view *view, uint64_t age_ms, lk_rollout_snapshot **out, lk_err *err)
+{
+    lk_rollout_rows     *added[GIVEN_MAX];
+    lk_rollout_snapshot *last = NULL;
+    size_t               count = 0;
+    uint64_t             now_ms = lk_clock_monotonic_ms(view->env->clock);
+    lk_mutex_lock(&view->mutex);
+    if (view->snapshot != NULL && now_ms - view->taken_ms <= age_ms && view->given_count < GIVEN_MAX) {
+        last = lk_rollout_snapshot_ref(view->snapshot);
+        for (; count < view->given_count; count++) {
+            added[count] = lk_rollout_rows_ref(view->given[count]);
+        }
+    }
+    lk_mutex_unlock(&view->mutex);
+    if (last == NULL) {
+        return lk_rollout_view_take(view, out, err);
+    }
+    *out = grow(last, added, count);
+    lk_rollout_snapshot_unref(last);
+    return LK_OK;
 }
 
 lk_rollout_snapshot *lk_rollout_view_last(lk_rollout_view *view)

@@ -87,10 +87,12 @@ static lk_rc write_log(lk_rollout_writer *w, const lk_generation_rows *rows, uin
 {
     lk_buf entry = {0};
     bool   created = false;
-    lk_rc  rc = lk_wal_encode(rows->schema, rows->batches, rows->batch_count, w->shard.epoch, &entry, err);
+    /* The answer counts: a store that writes behind has none yet. */
+    lk_store *store = w->options.env->store->far ? w->options.env->store : w->options.late;
+    lk_rc     rc = lk_wal_encode(rows->schema, rows->batches, rows->batch_count, w->shard.epoch, &entry, err);
     while (rc == LK_OK && !created) {
         *position = w->log_next++;
-        rc = lk_wal_put(w->options.late, w->options.shard, *position, lk_buf_view(&entry), &created, err);
+        rc = lk_wal_put(store, w->options.shard, *position, lk_buf_view(&entry), &created, err);
         if (rc == LK_OK && !created) {
             rc = check_claim(w, err);
         }
@@ -214,6 +216,7 @@ static lk_rc claim(lk_rollout_writer *w, lk_err *err)
     lk_shard_writer_deinit(&w->shard);
     lk_rc rc = lk_shard_claim(w->options.env->store, w->options.shard, &w->shard, err);
     if (rc == LK_OK) {
+        w->shard.hints = w->options.env->store->far ? w->options.late : NULL;
         rc = replay_log(w, err);
     }
     w->claimed = rc == LK_OK;
@@ -234,6 +237,9 @@ static lk_rc prepare(
         rc = claim(w, err);
         if (rc == LK_OK) {
             release_rows(rows);
+            if (w->options.ops->claimed != NULL) {
+                w->options.ops->claimed(w->options.context);
+            }
             rc = w->options.ops->prepare(w->options.context, adds, arena, rows, err);
         }
     }

@@ -120,7 +120,7 @@ static void flushed(void *context, const lk_shard_generation *generation, const 
     atomic_fetch_add(&listed, 1);
 }
 
-static const lk_rollout_writer_ops ops = {prepare, replay, flushed};
+static const lk_rollout_writer_ops ops = {prepare, replay, flushed, NULL};
 
 static lk_lance_env env_of(lk_store *store)
 {
