@@ -5,6 +5,7 @@
 
 #include "base/limits.h"
 #include "base/uuid.h"
+#include "lance/dataset_priv.h"
 #include "lance/features.h"
 #include "lance/file_write.h"
 #include "lance/index.h"
@@ -368,4 +369,22 @@ lk_rc lk_change_commit(lk_change *change, lk_manifest **committed, lk_err *err)
     }
     lk_rc rc = try_next(change, change->base, committed, err);
     return rc == LK_OK && *committed == NULL ? lost(change, err) : rc;
+}
+
+lk_rc lk_change_repeat(lk_dataset *base, const lk_committer                           *committer,
+    lk_rc (*once)(void *context, lk_dataset *version, bool *again, lk_err *err), void *context, lk_err *err)
+{
+    lk_dataset *version = lk_dataset_ref(base);
+    lk_rc       rc = LK_OK;
+    for (unsigned attempt = 0; version != NULL; attempt++) {
+        bool again = false;
+        rc = once(context, version, &again, err);
+        lk_dataset_unref(version);
+        version = NULL;
+        if (again && committer->stands_alone && attempt + 1 < LK_COMMIT_ATTEMPTS_MAX) {
+            *err = (lk_err){0};
+            rc = lk_dataset_open(&base->env, 0, &version, err);
+        }
+    }
+    return rc;
 }

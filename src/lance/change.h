@@ -74,6 +74,11 @@ LK_MUST_CHECK lk_rc lk_change_commit(lk_change *change, lk_manifest **committed,
  * unreferenced and goes with a later cleanup. */
 void lk_change_undo(lk_change *change, const lk_err *err);
 
+/* Runs once(base); where it says *again and the committer stands alone, again with the newest version, and so on for
+ * LK_COMMIT_ATTEMPTS_MAX tries: for changes that choose rows, when those changed meanwhile. */
+LK_MUST_CHECK lk_rc lk_change_repeat(lk_dataset *base, const lk_committer             *committer,
+    lk_rc (*once)(void *context, lk_dataset *version, bool *again, lk_err *err), void *context, lk_err *err);
+
 /* A manifest object of what `version` makes of a body, without transaction and indices: to read, not to commit. */
 LK_MUST_CHECK lk_rc lk_change_object(
     lk_bytes body, const lk_pb_new_version *version, lk_buf *object, lk_err *err);

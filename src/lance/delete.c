@@ -2,7 +2,6 @@
  * delete.c - rows go by being listed in deletion files (row_loss.h); data files stay as they are.
  */
 #include "arrow/schema.h"
-#include "base/limits.h"
 #include "lance/alter.h"
 #include "lance/change.h"
 #include "lance/dataset_priv.h"
@@ -94,15 +93,23 @@ lk_rc lk_dataset_delete_rows(lk_dataset *base, lk_committer *committer, lk_row_s
 
 /* -- by choice ------------------------------------------------------------------------------------------- */
 
-static lk_rc choose_and_delete(lk_dataset *base, lk_committer *committer, const lk_row_selector *selector,
-    const lk_write_options *options, lk_delete_report *report, bool *again, lk_dataset **out, lk_err *err)
+typedef struct chosen_delete {
+    lk_committer           *committer;
+    const lk_row_selector  *selector;
+    const lk_write_options *options;
+    lk_delete_report       *report;
+    lk_dataset            **out;
+} chosen_delete;
+
+static lk_rc choose_and_delete(void *context, lk_dataset *version, bool *again, lk_err *err)
 {
-    lk_row_set *rows = lk_row_set_new();
-    *again = false;
-    lk_rc rc = selector->select(selector->context, base, rows, err);
+    const chosen_delete *self = context;
+    lk_row_set          *rows = lk_row_set_new();
+    *self->report = (lk_delete_report){0};
+    lk_rc rc = self->selector->select(self->selector->context, version, rows, err);
     if (rc == LK_OK) {
-        delete_change d = new_delete(base, committer, selector->text, options);
-        rc = delete_once(&d, rows, report, out, err);
+        delete_change d = new_delete(version, self->committer, self->selector->text, self->options);
+        rc = delete_once(&d, rows, self->report, self->out, err);
         *again = rc == LK_E_CONFLICT && d.moved && !err->maybe_applied;
     }
     lk_row_set_free(rows);
@@ -113,26 +120,8 @@ lk_rc lk_dataset_delete(lk_dataset *base, lk_committer *committer, const lk_row_
     const lk_write_options *options, lk_delete_report *report, lk_dataset **out, lk_err *err)
 {
     lk_delete_report ignored;
-    lk_dataset      *version = lk_dataset_ref(base);
-    lk_rc            rc = LK_OK;
-    report = report == NULL ? &ignored : report;
-    for (unsigned attempt = 0;; attempt++) {
-        bool again = false;
-        *report = (lk_delete_report){0};
-        rc = choose_and_delete(version, committer, selector, options, report, &again, out, err);
-        if (!again || !committer->stands_alone || attempt + 1 == LK_COMMIT_ATTEMPTS_MAX) {
-            break;
-        }
-        *err = (lk_err){0};
-        lk_dataset_unref(version);
-        version = NULL;
-        rc = lk_dataset_open(&base->env, 0, &version, err);
-        if (rc != LK_OK) {
-            break;
-        }
-    }
-    lk_dataset_unref(version);
-    return rc;
+    chosen_delete    self = {committer, selector, options, report == NULL ? &ignored : report, out};
+    return lk_change_repeat(base, committer, choose_and_delete, &self, err);
 }
 
 static lk_rc add_rows(lk_batches *scan, lk_row_set *rows, lk_err *err)

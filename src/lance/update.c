@@ -4,7 +4,6 @@
  * The changer's batches are written as they come; the addresses in their last column say which rows they replace.
  */
 #include "arrow/schema.h"
-#include "base/limits.h"
 #include "lance/alter.h"
 #include "lance/change.h"
 #include "lance/dataset_priv.h"
@@ -337,26 +336,35 @@ static lk_rc commit(update *u, lk_update_report *report, lk_dataset **out, lk_er
     return rc;
 }
 
-static lk_rc update_once(lk_dataset *version, lk_committer *committer, const lk_row_changer *changer,
-    const lk_write_options *options, lk_update_report *report, bool *again, lk_dataset **out, lk_err *err)
+typedef struct chosen_update {
+    lk_committer           *committer;
+    const lk_row_changer   *changer;
+    const lk_write_options *options;
+    lk_update_report       *report;
+    lk_dataset            **out;
+} chosen_update;
+
+static lk_rc update_once(void *context, lk_dataset *version, bool *again, lk_err *err)
 {
-    update u = {
-        .base = {.ops = &update_ops,
-            .env = &version->env,
-            .committer = committer,
-            .options = options,
-            .base = version->manifest},
-        .changer = changer,
-        .dataset = version,
-        .rows = lk_row_set_new(),
-        .stable = lk_dataset_has_stable_row_ids(version),
+    const chosen_update *self = context;
+    update               u = {
+                      .base = {.ops = &update_ops,
+                          .env = &version->env,
+                          .committer = self->committer,
+                          .options = self->options,
+                          .base = version->manifest},
+                      .changer = self->changer,
+                      .dataset = version,
+                      .rows = lk_row_set_new(),
+                      .stable = lk_dataset_has_stable_row_ids(version),
     };
-    uint64_t rows_max = options == NULL ? 0 : options->max_rows_per_file;
+    uint64_t rows_max = self->options == NULL ? 0 : self->options->max_rows_per_file;
+    *self->report = (lk_update_report){0};
     lk_fragment_writer_init(&u.moved_rows, &u.base, version->manifest->schema, rows_max);
     lk_fragment_writer_init(&u.added, &u.base, version->manifest->schema, rows_max);
     lk_rc rc = change_rows(&u, err);
     if (rc == LK_OK) {
-        rc = commit(&u, report, out, err);
+        rc = commit(&u, self->report, self->out, err);
     }
     if (rc != LK_OK) {
         lk_change_undo(&u.base, err);
@@ -378,24 +386,6 @@ lk_rc lk_dataset_update(lk_dataset *base, lk_committer *committer, const lk_row_
     const lk_write_options *options, lk_update_report *report, lk_dataset **out, lk_err *err)
 {
     lk_update_report ignored;
-    lk_dataset      *version = lk_dataset_ref(base);
-    lk_rc            rc = LK_OK;
-    report = report == NULL ? &ignored : report;
-    for (unsigned attempt = 0;; attempt++) {
-        bool again = false;
-        *report = (lk_update_report){0};
-        rc = update_once(version, committer, changer, options, report, &again, out, err);
-        if (!again || !committer->stands_alone || attempt + 1 == LK_COMMIT_ATTEMPTS_MAX) {
-            break;
-        }
-        *err = (lk_err){0};
-        lk_dataset_unref(version);
-        version = NULL;
-        rc = lk_dataset_open(&base->env, 0, &version, err);
-        if (rc != LK_OK) {
-            break;
-        }
-    }
-    lk_dataset_unref(version);
-    return rc;
+    chosen_update    self = {committer, changer, options, report == NULL ? &ignored : report, out};
+    return lk_change_repeat(base, committer, update_once, &self, err);
 }
