@@ -157,7 +157,7 @@ static void merge(life *l)
 static void collect(life *l)
 {
     lk_err                    err = {0};
-    lk_rollout_collect_report report;
+    lk_rollout_collect_report report = {0};
     l->plan.phase = PHASE_COLLECT;
     if (lk_rollout_collect(&l->env, lk_rollout_store_shard(l->rollout), 0, false, &report, &err) != LK_OK) {
         fail(l->book, "a collection fails: %s", err.context);
@@ -252,7 +252,7 @@ static void check_end(life *l)
         const lk_rollout_options       owner = {.instance_id = lk_bytes_of(instances[i])};
         const lk_rollout_merge_options all = {0};
         lk_rollout_merge_report        merged;
-        lk_rollout_collect_report      collected;
+        lk_rollout_collect_report      collected = {0};
         l->late = NULL;
         if (lk_local_store_open(&l->store, lk_bytes_of(l->root), false, &err) != LK_OK) {
             fail(l->book, "at last: %s", err.context);

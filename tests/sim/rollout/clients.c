@@ -181,7 +181,7 @@ static lk_rc merge(process *p, size_t most, lk_err *err)
 
 static lk_rc collect(process *p, uint64_t grace_ms, lk_err *err)
 {
-    lk_rollout_collect_report report;
+    lk_rollout_collect_report report = {0};
     lk_rc rc = lk_rollout_collect(&p->env, lk_rollout_store_shard(p->store), grace_ms, false, &report, err);
     p->w->collected += (unsigned)report.directories;
     return rc;
