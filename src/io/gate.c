@@ -7,6 +7,7 @@ typedef struct gate_store {
     lk_store            base;
     struct lk_store_ops ops; /* without what the store beneath cannot */
     lk_store           *under;
+    lk_store_counts    *counts;
     lk_mutex            mutex;
     lk_cond             left;
     size_t              inside; /* guarded by mutex, as is the following */
@@ -30,9 +31,15 @@ static lk_rc enter(lk_store *store, lk_err *err)
     return shut ? lk_fail(err, LK_E_TABLE_NOT_FOUND, "%.*s was removed", LK_FMT(store->uri)) : LK_OK;
 }
 
-static lk_rc leave(lk_store *store, lk_rc rc)
+static lk_rc leave(lk_store *store, lk_store_kind kind, lk_rc rc)
 {
     gate_store *self = (gate_store *)store;
+    if (self->counts != NULL) {
+        lk_store_result result = rc == LK_OK            ? LK_STORE_DONE
+                                 : rc == LK_E_NOT_FOUND ? LK_STORE_ABSENT
+                                                        : LK_STORE_FAILED;
+        atomic_fetch_add(&self->counts->calls[kind][result], 1);
+    }
     lk_mutex_lock(&self->mutex);
     self->inside--;
     if (self->shut && self->inside == 0) {
@@ -72,7 +79,8 @@ static lk_store *under(lk_store *store)
 static lk_rc gate_open(lk_store *store, lk_bytes key, lk_store_reader **out, uint64_t *size, lk_err *err)
 {
     lk_rc rc = enter(store, err);
-    return rc != LK_OK ? rc : leave(store, lk_store_open_object(under(store), key, out, size, err));
+    return rc != LK_OK ? rc
+                       : leave(store, LK_STORE_OPEN, lk_store_open_object(under(store), key, out, size, err));
 }
 
 static lk_rc gate_create(lk_store *store, lk_bytes key, lk_store_writer **out, lk_err *err)
@@ -82,7 +90,7 @@ static lk_rc gate_create(lk_store *store, lk_bytes key, lk_store_writer **out, l
     if (rc != LK_OK) {
         return rc;
     }
-    rc = leave(store, lk_store_create(under(store), key, &writer, err));
+    rc = leave(store, LK_STORE_WRITE, lk_store_create(under(store), key, &writer, err));
     if (rc == LK_OK) {
         gate_writer *wrapped = calloc(1, sizeof *wrapped);
         LK_ASSERT(wrapped != NULL);
@@ -95,9 +103,9 @@ static lk_rc gate_create(lk_store *store, lk_bytes key, lk_store_writer **out, l
 static lk_rc gate_write(lk_store_writer *writer, const void *data, size_t size, lk_err *err)
 {
     lk_rc rc = enter(writer->store, err);
-    return rc != LK_OK
-               ? rc
-               : leave(writer->store, lk_store_write(((gate_writer *)writer)->under, data, size, err));
+    return rc != LK_OK ? rc
+                       : leave(writer->store, LK_STORE_WRITE,
+                             lk_store_write(((gate_writer *)writer)->under, data, size, err));
 }
 
 static lk_rc gate_finish(lk_store_writer *writer, lk_err *err)
@@ -105,7 +113,7 @@ static lk_rc gate_finish(lk_store_writer *writer, lk_err *err)
     gate_writer *self = (gate_writer *)writer;
     lk_rc        rc = enter(writer->store, err);
     if (rc == LK_OK) {
-        rc = leave(writer->store, lk_store_finish(self->under, err));
+        rc = leave(writer->store, LK_STORE_WRITE, lk_store_finish(self->under, err));
     } else {
         lk_store_abandon(self->under);
     }
@@ -122,19 +130,23 @@ static void gate_abandon(lk_store_writer *writer)
 static lk_rc gate_put(lk_store *store, lk_bytes key, lk_bytes bytes, bool *created, lk_err *err)
 {
     lk_rc rc = enter(store, err);
-    return rc != LK_OK ? rc : leave(store, lk_store_put_if_absent(under(store), key, bytes, created, err));
+    return rc != LK_OK
+               ? rc
+               : leave(store, LK_STORE_WRITE, lk_store_put_if_absent(under(store), key, bytes, created, err));
 }
 
 static lk_rc gate_alias(lk_store *store, lk_bytes from, lk_bytes to, bool *created, lk_err *err)
 {
     lk_rc rc = enter(store, err);
-    return rc != LK_OK ? rc : leave(store, under(store)->ops->alias(under(store), from, to, created, err));
+    return rc != LK_OK
+               ? rc
+               : leave(store, LK_STORE_WRITE, under(store)->ops->alias(under(store), from, to, created, err));
 }
 
 static lk_rc gate_replace(lk_store *store, lk_bytes key, lk_bytes bytes, lk_err *err)
 {
     lk_rc rc = enter(store, err);
-    return rc != LK_OK ? rc : leave(store, lk_store_replace(under(store), key, bytes, err));
+    return rc != LK_OK ? rc : leave(store, LK_STORE_WRITE, lk_store_replace(under(store), key, bytes, err));
 }
 
 static lk_rc gate_hint(lk_store *store, lk_bytes key, lk_bytes bytes, lk_err *err)
@@ -142,7 +154,7 @@ static lk_rc gate_hint(lk_store *store, lk_bytes key, lk_bytes bytes, lk_err *er
     lk_rc rc = enter(store, err);
     if (rc == LK_OK) {
         lk_store_hint(under(store), key, bytes);
-        rc = leave(store, LK_OK);
+        rc = leave(store, LK_STORE_WRITE, LK_OK);
     }
     return rc;
 }
@@ -158,7 +170,7 @@ static lk_rc gate_publish(lk_store_staged *staged, bool *created, lk_err *err)
     gate_staged *self = (gate_staged *)staged;
     lk_rc        rc = enter(self->store, err);
     if (rc == LK_OK) {
-        rc = leave(self->store, lk_store_publish(self->under, created, err));
+        rc = leave(self->store, LK_STORE_WRITE, lk_store_publish(self->under, created, err));
     } else {
         lk_store_discard(self->under);
     }
@@ -179,7 +191,7 @@ static lk_rc gate_stage(lk_store *store, lk_bytes key, lk_bytes bytes, lk_store_
     if (rc != LK_OK) {
         return rc;
     }
-    rc = leave(store, lk_store_stage(under(store), key, bytes, &staged, err));
+    rc = leave(store, LK_STORE_WRITE, lk_store_stage(under(store), key, bytes, &staged, err));
     if (rc == LK_OK) {
         gate_staged *wrapped = calloc(1, sizeof *wrapped);
         LK_ASSERT(wrapped != NULL);
@@ -192,7 +204,7 @@ static lk_rc gate_stage(lk_store *store, lk_bytes key, lk_bytes bytes, lk_store_
 static lk_rc gate_sync(lk_store *store, lk_err *err)
 {
     lk_rc rc = enter(store, err);
-    return rc != LK_OK ? rc : leave(store, lk_store_sync(under(store), err));
+    return rc != LK_OK ? rc : leave(store, LK_STORE_WRITE, lk_store_sync(under(store), err));
 }
 
 /* -- lists ---------------------------------------------------------------------------------------------------------- */
@@ -202,25 +214,27 @@ static lk_rc gate_list(lk_store *store, lk_bytes directory, lk_arena *arena, lk_
 {
     lk_rc rc = enter(store, err);
     return rc != LK_OK ? rc
-                       : leave(store, lk_store_list(under(store), directory, arena, entries, count, err));
+                       : leave(store, LK_STORE_LIST,
+                             lk_store_list(under(store), directory, arena, entries, count, err));
 }
 
 static lk_rc gate_list_names(lk_store *store, lk_bytes directory, lk_arena *arena, lk_store_entry **entries,
     size_t *count, lk_err *err)
 {
     lk_rc rc = enter(store, err);
-    return rc != LK_OK
-               ? rc
-               : leave(store, lk_store_list_names(under(store), directory, arena, entries, count, err));
+    return rc != LK_OK ? rc
+                       : leave(store, LK_STORE_LIST,
+                             lk_store_list_names(under(store), directory, arena, entries, count, err));
 }
 
 static lk_rc gate_list_first(lk_store *store, lk_bytes directory, size_t count_min, lk_arena *arena,
     lk_store_entry **entries, size_t *count, lk_err *err)
 {
     lk_rc rc = enter(store, err);
-    return rc != LK_OK ? rc
-                       : leave(store, lk_store_list_first(
-                                          under(store), directory, count_min, arena, entries, count, err));
+    return rc != LK_OK
+               ? rc
+               : leave(store, LK_STORE_LIST,
+                     lk_store_list_first(under(store), directory, count_min, arena, entries, count, err));
 }
 
 /* -- removing -------------------------------------------------------------------------------------------------------- */
@@ -228,25 +242,29 @@ static lk_rc gate_list_first(lk_store *store, lk_bytes directory, size_t count_m
 static lk_rc gate_remove(lk_store *store, lk_bytes key, lk_err *err)
 {
     lk_rc rc = enter(store, err);
-    return rc != LK_OK ? rc : leave(store, lk_store_remove(under(store), key, err));
+    return rc != LK_OK ? rc : leave(store, LK_STORE_REMOVE, lk_store_remove(under(store), key, err));
 }
 
 static lk_rc gate_remove_tree(lk_store *store, lk_bytes directory, lk_err *err)
 {
     lk_rc rc = enter(store, err);
-    return rc != LK_OK ? rc : leave(store, lk_store_remove_tree(under(store), directory, err));
+    return rc != LK_OK ? rc
+                       : leave(store, LK_STORE_REMOVE, lk_store_remove_tree(under(store), directory, err));
 }
 
 static lk_rc gate_remove_many(lk_store *store, const lk_bytes *keys, size_t count, lk_err *err)
 {
     lk_rc rc = enter(store, err);
-    return rc != LK_OK ? rc : leave(store, lk_store_remove_many(under(store), keys, count, err));
+    return rc != LK_OK ? rc
+                       : leave(store, LK_STORE_REMOVE, lk_store_remove_many(under(store), keys, count, err));
 }
 
 static lk_rc gate_remove_unfinished(lk_store *store, int64_t before_ms, size_t *count, lk_err *err)
 {
     lk_rc rc = enter(store, err);
-    return rc != LK_OK ? rc : leave(store, lk_store_remove_unfinished(under(store), before_ms, count, err));
+    return rc != LK_OK ? rc
+                       : leave(store, LK_STORE_REMOVE,
+                             lk_store_remove_unfinished(under(store), before_ms, count, err));
 }
 
 /* -- life ----------------------------------------------------------------------------------------------------------- */
@@ -260,7 +278,7 @@ static void gate_close(lk_store *store)
     free(self);
 }
 
-lk_store *lk_gate_store_new(lk_store *store)
+lk_store *lk_gate_store_new(lk_store *store, lk_store_counts *counts)
 {
     gate_store *self = calloc(1, sizeof *self);
     LK_ASSERT(self != NULL);
@@ -286,6 +304,7 @@ lk_store *lk_gate_store_new(lk_store *store)
         .close = gate_close,
     };
     self->under = store;
+    self->counts = counts;
     self->base = (lk_store){.ops = &self->ops, .uri = store->uri, .far = store->far};
     lk_mutex_init(&self->mutex, LK_RANK_IO);
     lk_cond_init(&self->left);

@@ -14,8 +14,30 @@
  */
 #include "io/store.h"
 
-/* Borrows under, which must outlive the result and everything opened through it. lk_store_close frees it. */
-lk_store *lk_gate_store_new(lk_store *under);
+#include <stdatomic.h>
+
+typedef enum lk_store_kind {
+    LK_STORE_OPEN,
+    LK_STORE_WRITE,
+    LK_STORE_LIST,
+    LK_STORE_REMOVE,
+    LK_STORE_KINDS
+} lk_store_kind;
+typedef enum lk_store_result {
+    LK_STORE_DONE,
+    LK_STORE_ABSENT,
+    LK_STORE_FAILED,
+    LK_STORE_RESULTS
+} lk_store_result;
+
+/* Calls that went through gates, by what they were and how they ended. Threads: shared. */
+typedef struct lk_store_counts {
+    atomic_ullong calls[LK_STORE_KINDS][LK_STORE_RESULTS];
+} lk_store_counts;
+
+/* Borrows under and counts (NULL: not counted), which must outlive the result and everything opened through it. lk_store_close
+ * frees it. */
+lk_store *lk_gate_store_new(lk_store *under, lk_store_counts *counts);
 
 /* Of a store that lk_gate_store_new made: refuses from now on, and waits for the calls that are under way. Idempotent. */
 void lk_gate_shut(lk_store *gate);

@@ -54,7 +54,7 @@ static int open_body(void **state, enum body body)
     }
     if (body == GATE) {
         f->under = f->store;
-        f->store = lk_gate_store_new(f->under);
+        f->store = lk_gate_store_new(f->under, NULL);
     }
     *state = f;
     return 0;

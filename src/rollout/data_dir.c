@@ -23,10 +23,11 @@ enum {
 };
 
 struct lk_data_dir {
-    lk_store *root;
-    lk_pool  *syncers; /* NULL: local and not durable */
-    lk_buf    location, path;
-    bool      local, durable;
+    lk_store       *root;
+    lk_pool        *syncers; /* NULL: local and not durable */
+    lk_buf          location, path;
+    bool            local, durable;
+    lk_store_counts counts; /* of all places */
 };
 
 /* -- names -------------------------------------------------------------------------------------------------------- */
@@ -223,6 +224,11 @@ static lk_rc place_locally(lk_data_dir *dir, lk_bytes name, lk_data_place *out, 
     return rc;
 }
 
+lk_store_counts *lk_data_dir_counts(lk_data_dir *dir)
+{
+    return &dir->counts;
+}
+
 lk_rc lk_data_dir_place(lk_data_dir *dir, lk_bytes name, lk_data_place *out, lk_err *err)
 {
     lk_rc rc = LK_OK;
@@ -235,8 +241,8 @@ lk_rc lk_data_dir_place(lk_data_dir *dir, lk_bytes name, lk_data_place *out, lk_
         lk_arena_close(&arena);
     }
     if (rc == LK_OK) {
-        out->store = lk_gate_store_new(out->beneath);
-        out->late = out->late_beneath != NULL ? lk_gate_store_new(out->late_beneath)
+        out->store = lk_gate_store_new(out->beneath, &dir->counts);
+        out->late = out->late_beneath != NULL ? lk_gate_store_new(out->late_beneath, &dir->counts)
                     : out->store->far         ? lk_behind_store_new(out->store, dir->syncers)
                                               : out->store;
     } else {

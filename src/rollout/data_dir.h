@@ -7,6 +7,7 @@
  *
  * Threads: shared.
  */
+#include "io/gate.h"
 #include "io/s3.h"
 
 typedef struct lk_data_dir lk_data_dir;
@@ -34,6 +35,9 @@ lk_bytes lk_data_dir_uri(const lk_data_dir *dir, lk_bytes name, lk_arena *arena)
 /* The names of what lies there, ascending, in the arena. */
 LK_MUST_CHECK lk_rc lk_data_dir_list(
     lk_data_dir *dir, lk_arena *arena, lk_bytes **names, size_t *count, lk_err *err);
+
+/* Calls to storage through all places. */
+lk_store_counts *lk_data_dir_counts(lk_data_dir *dir);
 
 /* One store's own directory. */
 typedef struct lk_data_place {

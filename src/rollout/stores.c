@@ -535,6 +535,12 @@ void lk_rollouts_read_stats(lk_rollouts *r, lk_rollouts_stats *out)
     out->open = r->count;
     lk_mutex_unlock(&r->mutex);
     lk_rollout_maintainer_read_stats(r->maintainer, &out->maintenance);
+    lk_store_counts *counts = lk_data_dir_counts(r->dir);
+    for (size_t kind = 0; kind < LK_STORE_KINDS; kind++) {
+        for (size_t result = 0; result < LK_STORE_RESULTS; result++) {
+            out->calls[kind][result] = atomic_load(&counts->calls[kind][result]);
+        }
+    }
 }
 
 static void add_stats(lk_rollout_store_stats *sum, const lk_rollout_store_stats *one)

@@ -70,8 +70,9 @@ LK_MUST_CHECK lk_rc lk_rollouts_adopt(
     lk_rollouts *stores, lk_bytes name, lk_bytes instance_id, lk_rollout_merge_report *report, lk_err *err);
 
 typedef struct lk_rollouts_stats {
-    uint64_t                     open;                    /* handles */
-    size_t                       cache_bytes, cache_peak; /* of the budget */
+    uint64_t                     open;                                    /* handles */
+    size_t                       cache_bytes, cache_peak;                 /* of the budget */
+    uint64_t                     calls[LK_STORE_KINDS][LK_STORE_RESULTS]; /* to storage */
     lk_rollout_maintenance_stats maintenance;
 } lk_rollouts_stats;
 void lk_rollouts_read_stats(lk_rollouts *stores, lk_rollouts_stats *out);

@@ -251,6 +251,8 @@ static void a_stalled_upload_gives_its_room_back(void **state)
     assert_non_null(strstr(metrics.body.data, "\nhttp_request_body_timeouts_total 1\n"));
     assert_non_null(strstr(metrics.body.data, "\nrollout_blob_budget_rejections_total 1\n"));
     assert_non_null(strstr(metrics.body.data, "\nrollout_appends_total 1\n"));
+    assert_non_null(
+        strstr(metrics.body.data, "rollout_storage_operations_total{kind=\"write\",result=\"error\"} 0\n"));
     assert_non_null(strstr(metrics.body.data, "http_requests_total{route=\"stores\",status=\"2xx\"} 1\n"));
     fixture_answer_deinit(&metrics);
     close(stalled);

@@ -109,6 +109,19 @@ static void put_stages(lk_rollout_service *s, lk_buf *out)
     }
 }
 
+static void put_storage(const lk_rollouts_stats *stats, lk_buf *out)
+{
+    static const char *const kinds[LK_STORE_KINDS] = {"open", "write", "list", "remove"};
+    static const char *const results[LK_STORE_RESULTS] = {"ok", "absent", "error"};
+    put_type(out, "rollout_storage_operations_total", "counter", "calls to storage by kind and result");
+    for (size_t kind = 0; kind < LK_STORE_KINDS; kind++) {
+        for (size_t result = 0; result < LK_STORE_RESULTS; result++) {
+            lk_buf_format(out, "rollout_storage_operations_total{kind=\"%s\",result=\"%s\"} %llu\n",
+                kinds[kind], results[result], (unsigned long long)stats->calls[kind][result]);
+        }
+    }
+}
+
 static void put_stores(lk_rollouts *stores, lk_buf *out)
 {
     lk_rollout_store_stats s = {0};
@@ -139,6 +152,7 @@ static void put_stores(lk_rollouts *stores, lk_buf *out)
         all.maintenance.directories_removed);
     put_gauge(out, "rollout_cache_bytes", "rows of generations in memory", all.cache_bytes);
     put_gauge(out, "rollout_cache_peak_bytes", "the most there were", all.cache_peak);
+    put_storage(&all, out);
 }
 
 lk_rc rollout_metrics(rollout_call *call, lk_err *err)
