@@ -1,0 +1,234 @@
+"""test_limits.py - what one instance takes and what it refuses: bombs, stalled and large uploads, idle connections, budgets,
+who may do what. LK_SERIAL"""
+import gzip
+import json
+import os
+import resource
+import socket
+import time
+
+import pyarrow as pa
+import pytest
+
+import rollout
+
+MIB = 2**20
+RECORDS = "/api/v1/rollouts/{}/records"
+
+
+def connect(instance, timeout=30):
+    host, port = instance.address.rsplit(":", 1)
+    return socket.create_connection((host, int(port)), timeout)
+
+
+def head(store, size, content_type="application/json", **more):
+    lines = [f"POST {RECORDS.format(store)} HTTP/1.1", "Host: x", f"Content-Type: {content_type}",
+             f"Content-Length: {size}", *(f"{name.replace('_', '-')}: {value}" for name, value in more.items())]
+    return ("\r\n".join(lines) + "\r\n\r\n").encode()
+
+
+def read_answer(connection):
+    got = b""
+    while b"\r\n\r\n" not in got:
+        piece = connection.recv(65536)
+        if not piece:
+            return got
+        got += piece
+    top, rest = got.split(b"\r\n\r\n", 1)
+    size = next((int(line.split(b":")[1]) for line in top.split(b"\r\n") if line.lower().startswith(b"content-length")), 0)
+    while len(rest) < size:
+        piece = connection.recv(65536)
+        if not piece:
+            break
+        rest += piece
+    return top + b"\r\n\r\n" + rest
+
+
+def pack(coding, content):
+    return gzip.compress(content, 9) if coding == "gzip" else bytes(pa.compress(content, "zstd", asbytes=True))
+
+
+@pytest.mark.parametrize("coding, repeats, limit", [("gzip", 16, 512 * MIB), ("zstd", 160, 1024 * MIB)])
+def test_a_bomb_is_refused_and_takes_no_memory(tmp_path, coding, repeats, limit):
+    with rollout.Instance(tmp_path, extra=["--max-body", str(limit)]) as instance:
+        instance.create("rl")
+        instance.add("rl", rollout.records(range(10)))
+        record = pack(coding, b'{"records":[{"id":"a","rollout_id":"t"}]}')
+        for filling in (b"\0", b" "): # no JSON from its first byte on, and JSON to its last
+            packed = pack(coding, filling * (64 * MIB)) * repeats + record # frames may follow each other
+            assert len(packed) <= 1.1 * MIB, "one of gzip cannot be smaller"
+            before, start = instance.peak(), time.monotonic()
+            answer = instance.request("POST", RECORDS.format("rl"), packed,
+                                      {"Content-Type": "application/json", "Content-Encoding": coding})
+            assert (answer.status, answer.code) == (413, "TOO_LARGE")
+            assert instance.peak() - before < 64 * MIB, "what it would become is never held"
+            assert time.monotonic() - start < 30
+        assert len(instance.list("rl")) == 10
+
+
+def test_ten_thousand_idle_connections_cost_little_and_the_next_is_served(tmp_path):
+    count = rollout.count(2000, 10000)
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
+    with rollout.Instance(tmp_path) as instance:
+        instance.create("rl")
+        before, open_ones = instance.resident(), []
+        try:
+            for _ in range(count):
+                connection = connect(instance)
+                connection.sendall(b"GET /api/v1/health HTTP/1.1\r\nHost: x\r\n\r\n")
+                open_ones.append(connection)
+            for connection in open_ones:
+                assert read_answer(connection).startswith(b"HTTP/1.1 200")
+            assert instance.resident() <= 200 * MIB
+            assert instance.resident() - before <= count * 16 * 1024
+            instance.add("rl", rollout.records([1]))
+            assert instance.ids("rl") == ["r1"]
+        finally:
+            for connection in open_ones:
+                connection.close()
+            resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+
+
+def test_a_stalled_upload_is_ended_at_the_idle_limit_and_its_slot_is_free(tmp_path):
+    environment = {"REQUEST_BODY_IDLE_TIMEOUT_SECS": "1"}
+    with rollout.Instance(tmp_path, environment=environment, extra=["--rollout-max-inflight-blob-bytes", str(MIB)]) as instance:
+        instance.create("rl")
+        descriptors = len(os.listdir(f"/proc/{instance.pid}/fd"))
+        for _ in range(3): # each would take the whole budget if it were not given back
+            with connect(instance) as connection:
+                connection.sendall(head("rl", 900_000, "multipart/form-data; boundary=b") + b"--b\r\n")
+                start = time.monotonic()
+                answer = read_answer(connection)
+                assert answer.startswith(b"HTTP/1.1 408 ") and b'"REQUEST_TIMEOUT"' in answer
+                assert 0.5 < time.monotonic() - start < 5
+        assert instance.put_blobs("rl", [{"id": "a", "rollout_id": "t"}], [("0", bytes(900_000))]).status == 201
+        assert instance.ids("rl") == ["a"]
+        assert instance.metric("http_request_body_timeouts_total") == 3
+        time.sleep(0.2)
+        assert len(os.listdir(f"/proc/{instance.pid}/fd")) <= descriptors + 4
+
+
+def test_a_slow_upload_that_never_stalls_is_served_and_others_are_not_held_up(tmp_path):
+    with rollout.Instance(tmp_path, environment={"REQUEST_BODY_IDLE_TIMEOUT_SECS": "1"}) as instance:
+        instance.create("rl")
+        body = json.dumps({"records": rollout.records([1], content="x" * 4000)}).encode()
+        slow = [connect(instance) for _ in range(200)]
+        for connection in slow:
+            connection.sendall(head("rl", len(body)))
+        for first in range(0, len(body), len(body) // 6 + 1): # every connection sends a piece within the limit
+            for connection in slow:
+                connection.sendall(body[first:first + len(body) // 6 + 1])
+            start = time.monotonic()
+            assert instance.call("GET", "/api/v1/health").status == 200
+            assert time.monotonic() - start < 0.5
+            time.sleep(0.3)
+        for connection in slow:
+            assert read_answer(connection).startswith(b"HTTP/1.1 201 ")
+            connection.close()
+        assert instance.ids("rl") == ["r1"]
+
+
+def test_a_full_blob_budget_is_said_at_once_and_later_there_is_room(tmp_path):
+    with rollout.Instance(tmp_path, extra=["--rollout-max-inflight-blob-bytes", str(MIB)]) as instance:
+        instance.create("rl")
+        body, content_type = rollout.form([("metadata", json.dumps({"records": [{"id": "a", "rollout_id": "t"}]}).encode()),
+                                           ("0", bytes(800_000))])
+        with connect(instance) as first:
+            first.sendall(head("rl", len(body), content_type) + body[:1000])
+            time.sleep(0.2)
+            with connect(instance) as second:
+                start = time.monotonic()
+                second.sendall(head("rl", len(body), content_type, Expect="100-continue"))
+                answer = read_answer(second)
+                assert time.monotonic() - start < 0.05
+                assert answer.startswith(b"HTTP/1.1 503 ") and b'"OVERLOADED"' in answer
+                assert b"retry-after:" in answer.lower()
+            first.sendall(body[1000:])
+            assert read_answer(first).startswith(b"HTTP/1.1 201 ")
+        assert instance.put_blobs("rl", [{"id": "b", "rollout_id": "t"}], [("0", bytes(800_000))]).status == 201
+        alone = instance.put_blobs("rl", [{"id": "c", "rollout_id": "t"}], [("0", bytes(3 * MIB))])
+        assert alone.status == 201, "one that is larger than the budget is let in when it is alone"
+        assert instance.metric("rollout_blob_budget_rejections_total") == 1
+
+
+def test_a_client_that_goes_away_adds_all_of_its_rows_or_none(tmp_path):
+    with rollout.Instance(tmp_path) as instance:
+        instance.create("rl")
+        for number in range(20):
+            body = json.dumps({"records": rollout.records(range(100), f"c{number}-")}).encode()
+            with connect(instance) as connection:
+                connection.sendall(head("rl", len(body)) + body[:len(body) if number % 2 else len(body) // 2])
+        deadline = time.monotonic() + 10
+        while len(instance.list("rl")) < 1000 and time.monotonic() < deadline:
+            time.sleep(0.05)
+        counts = {}
+        for identity in instance.ids("rl"):
+            counts[identity.split("-")[0]] = counts.get(identity.split("-")[0], 0) + 1
+        assert set(counts.values()) == {100} and set(counts) == {f"c{number}" for number in range(1, 20, 2)}
+
+
+def test_a_token_says_who_may_read_and_who_may_write(tmp_path):
+    tokens = tmp_path / "tokens"
+    tokens.write_text("# who may do what\n" + "".join(f"{role} {name}-0123456789abcdef\n" for role, name in (
+        ("read", "reader"), ("write", "writer"), ("admin", "admins"))))
+    tokens.chmod(0o600)
+    bearer = lambda name: {"Authorization": f"Bearer {name}-0123456789abcdef"}
+    with rollout.Instance(tmp_path / "pod", extra=["--auth-token-file", str(tokens)]) as instance:
+        assert instance.call("GET", "/api/v1/health", 200).json == {"status": "ok"}
+        for path in ("/api/v1/rollouts", "/api/v1/rollouts/rl/records", "/metrics"):
+            answer = instance.request("GET", path)
+            assert (answer.status, answer.code) == (401, "UNAUTHENTICATED")
+            assert "bearer" in answer.headers["www-authenticate"].lower()
+            assert instance.request("GET", path, headers={"Authorization": "Bearer wrong"}).status == 401
+        instance.call("POST", "/api/v1/rollouts", 201, json_body={"name": "rl"}, headers=bearer("admins"))
+        instance.add("rl", rollout.records([1]), bearer("writer"))
+        answer = instance.request("POST", RECORDS.format("rl"), json_body={"records": rollout.records([2])},
+                                  headers=bearer("reader"))
+        assert (answer.status, answer.code) == (403, "FORBIDDEN")
+        assert instance.request("DELETE", "/api/v1/rollouts/rl", headers=bearer("writer")).status == 403
+        assert len(instance.call("GET", RECORDS.format("rl"), 200, headers=bearer("reader")).json["records"]) == 1
+
+
+def test_a_large_blob_goes_in_and_out_within_bounds(tmp_path):
+    size = rollout.count(128 * MIB, 2**30 - 4096)
+    with rollout.Instance(tmp_path, extra=["--rollout-max-inflight-blob-bytes", str(2**31)]) as instance:
+        instance.create("rl")
+        block = os.urandom(MIB)
+        lead = (b'--b\r\nContent-Disposition: form-data; name="metadata"\r\n\r\n' +
+                json.dumps({"records": [{"id": "a", "rollout_id": "t"}]}).encode() +
+                b'\r\n--b\r\nContent-Disposition: form-data; name="0"\r\n\r\n')
+        with connect(instance, 300) as connection:
+            connection.sendall(head("rl", len(lead) + size + 9, "multipart/form-data; boundary=b") + lead)
+            left = size
+            while left:
+                left -= len(block[:left])
+                connection.sendall(block[:min(len(block), left + len(block))][:MIB] if left >= 0 else b"")
+            connection.sendall(b"\r\n--b--\r\n")
+            assert read_answer(connection).startswith(b"HTTP/1.1 201 ")
+        instance.restart() # what reading takes is seen alone
+        instance.list("rl")
+        before = instance.resident()
+        host, port = instance.address.rsplit(":", 1)
+        with connect(instance, 300) as connection:
+            connection.sendall(f"GET {RECORDS.format('rl')}/a/blob HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n".encode())
+            got, at, peak = b"", 0, 0
+            while b"\r\n\r\n" not in got:
+                got += connection.recv(65536)
+            top, got = got.split(b"\r\n\r\n", 1)
+            assert f"content-length: {size}" in top.decode().lower()
+            while got:
+                want = (block * 2)[at % MIB:at % MIB + len(got)]
+                assert got == want, f"byte {at} and on"
+                at += len(got)
+                if at // (8 * MIB) != (at - len(got)) // (8 * MIB):
+                    peak = max(peak, anonymous(instance))
+                got = connection.recv(MIB // 2)
+            assert at == size
+        assert peak - before <= 32 * MIB, f"reading a large value held {(peak - before) / MIB:.0f} MiB"
+
+
+def anonymous(instance):
+    """Resident bytes that are no pages of files."""
+    fields = dict(line.split(":", 1) for line in open(f"/proc/{instance.pid}/status"))
+    return int(fields["RssAnon"].split()[0]) * 1024
