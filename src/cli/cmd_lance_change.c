@@ -549,6 +549,11 @@ static int compact(lk_cli *cli, int argc, char **argv)
     }
     if (rc == LK_OK) {
         report_compact(json, &done, next);
+    } else if (done.versions > 0) {
+        fprintf(stderr,
+            "lake: before that, %" PRIu64 " versions were committed, with %" PRIu64
+            " fragments instead of %" PRIu64 "; they stay, and the next compaction goes on from there\n",
+            done.versions, done.fragments_after, done.fragments_before);
     }
     lk_dataset_unref(next);
     return end(rc, &lance, &err);

@@ -195,7 +195,7 @@ def test_a_compaction_on_a_full_disk_loses_nothing(tmp_path, full):
     uri = directory / "t.lance"
     must(lake("write", uri, write_ipc(tmp_path / "in.arrow", noise(110_000)), "--max-rows-per-file", 10_000, **run))
     must(lake("delete", uri, "--where", "a % 50 = 0", **run))
-    filler = directory / "filler"
+    filler, before = directory / "filler", lance.dataset(str(uri)).version
     with open(filler, "wb") as out:
         try:
             out.write(bytes(LIMIT))
@@ -205,6 +205,7 @@ def test_a_compaction_on_a_full_disk_loses_nothing(tmp_path, full):
     done = lake("compact", uri, **{"preexec_fn": lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (1 << 20, 1 << 20))})
     assert done.returncode in (1, 5) and (b"full" in done.stderr or b"File too large" in done.stderr), done
     filler.unlink()
+    assert (b"versions were committed" in done.stderr) == (lance.dataset(str(uri)).version > before), done.stderr
     expected = noise(110_000)
     same(lance.dataset(str(uri)).to_table(), expected.filter(np.arange(110_000) % 50 != 0))
     assert json.loads(must(lake("verify", uri, "--json")))["damages"] == 0
