@@ -221,6 +221,56 @@ static lk_rc crash_replace(lk_store *store, lk_bytes key, lk_bytes bytes, lk_err
     return rc;
 }
 
+static lk_rc crash_hint(lk_store *store, lk_bytes key, lk_bytes bytes, lk_err *err)
+{
+    crash_store *s = self_of(store);
+    bool         dies = begin(s->plan, CRASH_hint);
+    lk_rc        rc = s->under->ops->hint(s->under, key, bytes, err);
+    end(dies);
+    return rc;
+}
+
+typedef struct crash_staged {
+    lk_store_staged  base;
+    lk_store_staged *under;
+    crash_plan      *plan;
+    crash_step       step;
+} crash_staged;
+
+static lk_rc crash_publish(lk_store_staged *base, bool *created, lk_err *err)
+{
+    crash_staged *staged = (crash_staged *)base;
+    bool          dies = begin(staged->plan, staged->step);
+    lk_rc         rc = lk_store_publish(staged->under, created, err);
+    end(dies);
+    free(staged);
+    return rc;
+}
+
+static void crash_discard(lk_store_staged *base)
+{
+    lk_store_discard(((crash_staged *)base)->under);
+    free(base);
+}
+
+static lk_rc crash_stage(lk_store *store, lk_bytes key, lk_bytes bytes, lk_store_staged **out, lk_err *err)
+{
+    crash_store  *s = self_of(store);
+    crash_staged *staged = calloc(1, sizeof *staged);
+    LK_ASSERT(staged != NULL);
+    *staged = (crash_staged){
+        .base = {crash_publish, crash_discard}, .plan = s->plan, .step = step_of(s->plan, key, bytes)};
+    bool  dies = begin(s->plan, staged->step);
+    lk_rc rc = lk_store_stage(s->under, key, bytes, &staged->under, err);
+    end(dies);
+    if (rc != LK_OK) {
+        free(staged);
+        return rc;
+    }
+    *out = &staged->base;
+    return LK_OK;
+}
+
 static lk_rc crash_remove(lk_store *store, lk_bytes key, lk_err *err)
 {
     crash_store *s = self_of(store);
@@ -272,6 +322,8 @@ lk_store *crash_store_new(lk_store *under, crash_plan *plan)
         .sync = crash_sync,
         .alias = under->ops->alias == NULL ? NULL : crash_alias,
         .replace = under->ops->replace == NULL ? NULL : crash_replace,
+        .hint = under->ops->hint == NULL ? NULL : crash_hint,
+        .stage = under->ops->stage == NULL ? NULL : crash_stage,
         .remove = crash_remove,
         .remove_tree = crash_remove_tree,
         .close = crash_close,

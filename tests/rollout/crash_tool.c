@@ -82,7 +82,7 @@ static bool open_life(life *l)
     lk_store                *plain = NULL, *late = NULL;
     const lk_rollout_options options = {.instance_id = below(l, 4) == 0 ? LK_LITERAL("b") : LK_LITERAL("a"),
         .merge_after = below(l, 4),
-        .log = below(l, 2) == 0 ? LK_ROLLOUT_LOG_ALWAYS : LK_ROLLOUT_LOG_NEVER};
+        .log = below(l, 2) == 0 || l->plan.step == CRASH_log ? LK_ROLLOUT_LOG_ALWAYS : LK_ROLLOUT_LOG_NEVER};
     bool ready = lk_local_store_open(&plain, lk_bytes_of(l->root), false, &err) == LK_OK &&
                  lk_local_store_open_late(&late, lk_bytes_of(l->root), NULL, &err) == LK_OK;
     l->store = crash_store_new(plain, &l->plan);
@@ -314,21 +314,21 @@ static void live(life *l)
 
 static void plan_life(life *l, uint64_t seed, int number)
 {
-    static const uint64_t calls[CRASH_STEP_COUNT] = {[CRASH_create] = 8,
+    static const uint64_t calls[CRASH_STEP_COUNT] = {[CRASH_create] = 6,
         [CRASH_claim] = 2,
-        [CRASH_log] = 5,
+        [CRASH_log] = 3,
         [CRASH_files] = 60,
         [CRASH_sync] = 6,
         [CRASH_manifest] = 6,
-        [CRASH_hint] = 8,
-        [CRASH_m1] = 30,
-        [CRASH_m2] = 20,
+        [CRASH_hint] = 4,
+        [CRASH_m1] = 6,
+        [CRASH_m2] = 10,
         [CRASH_m3] = 3,
         [CRASH_m4] = 3,
         [CRASH_m5] = 20,
         [CRASH_compact] = 20};
     lk_seeded_random_init(&l->random, seed * 16 + (uint64_t)number);
-    l->plan.step = (crash_step)below(l, CRASH_STEP_COUNT);
+    l->plan.step = (crash_step)((seed * LIVES + (uint64_t)number) % CRASH_STEP_COUNT);
     l->plan.calls_until = (int64_t)below(l, calls[l->plan.step]);
     l->plan.after = below(l, 2) == 0;
     l->crashes = number < LIVES;
