@@ -121,12 +121,22 @@ static lk_rc unmatched(void *context, lk_dataset *source, lk_dataset *version, l
     return rc;
 }
 
+static bool is_key(void *context, lk_bytes column)
+{
+    const lk_cli_match *self = context;
+    bool                found = false;
+    for (size_t i = 0; i < self->count && !found; i++) {
+        found = lk_bytes_equal(self->keys[i], column);
+    }
+    return found;
+}
+
 lk_rc lk_cli_match_open(
     const lk_config *config, const lk_bytes *keys, size_t count, lk_cli_match **out, lk_err *err)
 {
     lk_cli_match *self = calloc(1, sizeof *self);
     LK_ASSERT(self != NULL);
-    self->matcher = (lk_row_matcher){match, unmatched, self};
+    self->matcher = (lk_row_matcher){match, unmatched, is_key, self};
     self->keys = keys;
     self->count = count;
     lk_rc rc = lk_cli_lance_sql_open(config, &self->sql, err);

@@ -289,12 +289,22 @@ static lk_rc parse_assignment(lk_bytes text, assignment *out, lk_err *err)
                : lk_cli_usage(err, "say COLUMN=EXPRESSION, as in --set 'speed=speed * 2'");
 }
 
+static bool keeps(void *context, const struct ArrowSchema *column)
+{
+    const lk_cli_set *self = context;
+    bool              set = false;
+    for (size_t i = 0; i < self->count && !set; i++) {
+        set = lk_bytes_equal(self->assignments[i].column, lk_bytes_of(column->name));
+    }
+    return !set;
+}
+
 lk_rc lk_cli_set_open(const lk_config *config, const lk_bytes *texts, size_t count, const char *condition,
     lk_cli_set **out, lk_err *err)
 {
     lk_cli_set *self = calloc(1, sizeof *self);
     LK_ASSERT(self != NULL);
-    self->changer = (lk_row_changer){.change = change, .context = self};
+    self->changer = (lk_row_changer){.change = change, .keeps = keeps, .context = self};
     self->assignments = calloc(count + 1, sizeof *self->assignments);
     self->count = count;
     self->condition = condition;

@@ -111,6 +111,8 @@ typedef struct lk_row_changer {
      * added to `removed`. No address comes twice.
      */
     lk_rc (*change)(void *context, lk_dataset *version, lk_row_set *removed, lk_batches **out, lk_err *err);
+    /* Whether a changed row's value in this top-level column stays as it was, whatever the row. NULL: in none. */
+    bool (*keeps)(void *context, const struct ArrowSchema *column);
     void *context;
     bool  by_key; /* what is new depends on what is there: does not go with rows added meanwhile */
 } lk_row_changer;
@@ -139,6 +141,8 @@ typedef struct lk_row_matcher {
     lk_rc (*match)(void *context, lk_dataset *source, lk_dataset *version, lk_batches **pairs, lk_err *err);
     /* Adds the rows of version that no row of source matches. */
     lk_rc (*unmatched)(void *context, lk_dataset *source, lk_dataset *version, lk_row_set *rows, lk_err *err);
+    bool (*is_key)(
+        void *context, lk_bytes column); /* whether rows that match are equal in it; NULL: unknown */
     void *context;
 } lk_row_matcher;
 

@@ -265,7 +265,7 @@ static lk_rc keep_indices(const lk_manifest *tip, lk_arena *arena, lk_change_pla
         rc = lk_manifest_parse(lk_buf_view(&object), tip->key, &next, err);
     }
     if (rc == LK_OK) {
-        rc = lk_index_keep(tip, next, plan->index_section, arena, &plan->index_section, err);
+        rc = lk_index_keep(tip, next, plan->moves, plan->index_section, arena, &plan->index_section, err);
     }
     lk_manifest_close(next);
     lk_buf_deinit(&object);

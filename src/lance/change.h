@@ -17,6 +17,7 @@
  * Threads: confined.
  */
 #include "lance/dataset.h"
+#include "lance/index.h"
 #include "lance/manifest.h"
 #include "lance/pb_table.h"
 
@@ -29,7 +30,8 @@ typedef struct lk_change_plan {        /* the version that shall follow the tip 
     uint32_t               file_minor; /* of its data files; lk_change_file_minor unless set */
     lk_pb_new_version      version;    /* what the plan leaves alone is as in the tip */
     bool                   has_index_section;
-    lk_bytes index_section; /* the tip's unless set, of which stays what still holds (lk_index_keep) */
+    lk_bytes index_section;      /* the tip's unless set, of which stays what still holds (lk_index_keep) */
+    const lk_index_moves *moves; /* for that; NULL: none */
 } lk_change_plan;
 
 typedef struct lk_change_ops {

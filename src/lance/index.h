@@ -108,14 +108,23 @@ LK_MUST_CHECK lk_rc lk_index_drop(lk_dataset *base, lk_committer *committer, lk_
 
 /* -- keeping --------------------------------------------------------------------------------------------- */
 
+/* Rows that a change moved to fragments of their own, under the ids they had (tables with stable row ids). */
+typedef struct lk_index_moves {
+    uint64_t       first; /* fragment; the others follow */
+    size_t         count;
+    const int32_t *same; /* top-level fields whose values the rows kept */
+    size_t         same_count;
+} lk_index_moves;
+
 /*
  * The index section that goes with `next`, the version that grows out of `from`, whose section this is: a fragment
  * stays covered if next has it with the same rows, in the same files where the index's columns are concerned; an index
- * whose column is gone goes. An index that covers nothing any more stays, so that it can be brought up to date.
+ * whose column is gone goes. An index that covers nothing any more stays, so that it can be brought up to date. moves
+ * (NULL: none): indices that find rows by id, and covered all fragments that lost some, cover where the rows are now.
  * Sections without fields (of other purposes) are carried. change.c calls it for every commit.
  */
-LK_MUST_CHECK lk_rc lk_index_keep(const lk_manifest *from, const lk_manifest *next, lk_bytes section,
-    lk_arena *arena, lk_bytes *out, lk_err *err);
+LK_MUST_CHECK lk_rc lk_index_keep(const lk_manifest *from, const lk_manifest *next,
+    const lk_index_moves *moves, lk_bytes section, lk_arena *arena, lk_bytes *out, lk_err *err);
 
 /* Brings the indices up to date (lk_index_update) that covered fragments of `before` which *dataset, a later version of
  * the same rows, has rewritten. *dataset becomes the newest version; *versions counts what was committed. */

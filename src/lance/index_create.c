@@ -82,7 +82,7 @@ static lk_rc add_index(const index_change *c, const lk_manifest *tip, lk_arena *
     lk_bytes      kept = {0};
     lk_wire_field part = {0};
     lk_wire_put_bytes(&section, LK_INDEX_SECTION_INDICES, lk_buf_view(&c->message));
-    lk_rc rc = lk_index_keep(c->base.base, tip, lk_buf_view(&section), arena, &kept, err);
+    lk_rc rc = lk_index_keep(c->base.base, tip, NULL, lk_buf_view(&section), arena, &kept, err);
     if (rc == LK_OK && kept.size == 0) {
         rc = lk_refuse(err, LK_E_CONFLICT, "the index's column was dropped meanwhile");
     }

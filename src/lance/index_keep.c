@@ -9,10 +9,11 @@
 #include <stdlib.h>
 
 typedef struct keeping {
-    const lk_manifest  *from, *next;
-    const lk_fragment **followers; /* by number in from: the same fragment in next; NULL: gone */
-    lk_arena           *arena;
-    lk_err             *err;
+    const lk_manifest    *from, *next;
+    const lk_index_moves *moves;     /* NULL: none */
+    const lk_fragment   **followers; /* by number in from: the same fragment in next; NULL: gone */
+    lk_arena             *arena;
+    lk_err               *err;
 } keeping;
 
 /* -- fragments ------------------------------------------------------------------------------------------- */
@@ -106,12 +107,46 @@ static bool is_gone(const keeping *k, size_t fragment)
            k->next->fragment_id_max >= k->from->fragments[fragment].id;
 }
 
-/* Appends the message, its bitmap without the fragments that changed. */
+static bool keeps_field(const keeping *k, int32_t id)
+{
+    const lk_lance_schema *schema = k->from->schema;
+    size_t                 at = lk_lance_schema_find(schema, id);
+    while (at != SIZE_MAX && schema->fields[at].parent_id != LK_FIELD_NONE) {
+        at = lk_lance_schema_find(schema, schema->fields[at].parent_id);
+    }
+    for (size_t i = 0; at != SIZE_MAX && i < k->moves->same_count; i++) {
+        if (k->moves->same[i] == schema->fields[at].id) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* Whether an index finds the rows that moved: by their ids, under the values they kept. A zone knows places only. */
+static bool follows_moves(const keeping *k, const lk_index *index, const roaring_bitmap_t *covered)
+{
+    bool by_value = index->kind == LK_INDEX_BTREE || index->kind == LK_INDEX_BITMAP;
+    bool follows = k->moves != NULL && by_value && !index->addresses;
+    for (size_t i = 0; follows && i < index->field_count; i++) {
+        follows = keeps_field(k, index->fields[i]);
+    }
+    for (size_t i = 0; follows && i < k->from->fragment_count; i++) {
+        const lk_fragment *old = &k->from->fragments[i], *new = k->followers[i];
+        bool               lost_rows = new == NULL || new->deletion.count != old->deletion.count;
+        follows = !lost_rows || roaring_bitmap_contains(covered, (uint32_t)old->id);
+    }
+    return follows;
+}
+
+/* Appends the message, its bitmap without the fragments that changed, and with those where rows went. */
 static lk_rc uncover(const keeping *k, const lk_index *index, lk_bytes message, lk_bytes bitmap, lk_buf *out)
 {
     roaring_bitmap_t *covered = roaring_bitmap_create();
     lk_rc             rc = lk_roaring_read(bitmap, add_run, covered, k->err);
-    bool              changed = false;
+    bool              changed = rc == LK_OK && follows_moves(k, index, covered);
+    for (size_t i = 0; changed && i < k->moves->count; i++) {
+        roaring_bitmap_add(covered, (uint32_t)(k->moves->first + i));
+    }
     for (size_t i = 0; rc == LK_OK && i < k->from->fragment_count; i++) {
         uint32_t id = (uint32_t)k->from->fragments[i].id;
         if (roaring_bitmap_contains(covered, id) && !is_same(k, i, index) && !is_gone(k, i)) {
@@ -155,10 +190,10 @@ static lk_rc keep_index(const keeping *k, lk_bytes message, lk_buf *section)
     return rc;
 }
 
-lk_rc lk_index_keep(const lk_manifest *from, const lk_manifest *next, lk_bytes section, lk_arena *arena,
-    lk_bytes *out, lk_err *err)
+lk_rc lk_index_keep(const lk_manifest *from, const lk_manifest *next, const lk_index_moves *moves,
+    lk_bytes section, lk_arena *arena, lk_bytes *out, lk_err *err)
 {
-    keeping       k = {.from = from, .next = next, .arena = arena, .err = err};
+    keeping       k = {.from = from, .next = next, .moves = moves, .arena = arena, .err = err};
     lk_buf        kept = {0};
     lk_wire_field part = {0};
     lk_rc         rc = LK_OK;

@@ -330,11 +330,20 @@ static lk_rc merge_rows(
     return LK_OK;
 }
 
+/* Equal keys are the same value, but for floats, of which zero has two. */
+static bool keeps_column(void *context, const struct ArrowSchema *column)
+{
+    const merge *m = context;
+    return m->matcher->is_key != NULL && strchr("efg", column->format[0]) == NULL &&
+           m->matcher->is_key(m->matcher->context, lk_bytes_of(column->name));
+}
+
 lk_rc lk_dataset_merge(lk_dataset *base, lk_committer *committer, lk_dataset *source,
     const lk_row_matcher *matcher, const lk_merge_options *merge_options, const lk_write_options *options,
     lk_update_report *report, lk_dataset **out, lk_err *err)
 {
     merge          m = {matcher, merge_options, source};
-    lk_row_changer changer = {.change = merge_rows, .context = &m, .by_key = merge_options->insert};
+    lk_row_changer changer = {
+        .change = merge_rows, .keeps = keeps_column, .context = &m, .by_key = merge_options->insert};
     return lk_dataset_update(base, committer, &changer, options, report, out, err);
 }

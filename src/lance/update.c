@@ -232,6 +232,27 @@ static lk_rc number_fragments(
     return rc;
 }
 
+/* Where the moved rows went, for the indices. */
+static const lk_index_moves *moves_of(update *u, const lk_pb_new_version *version, lk_arena *arena)
+{
+    const lk_lance_schema *schema = u->base.base->schema;
+    lk_index_moves        *moves = lk_arena_take(arena, sizeof *moves);
+    size_t                 columns = (size_t)schema->arrow.n_children;
+    int32_t               *same = lk_arena_take(arena, (columns + 1) * sizeof *same);
+    *moves = (lk_index_moves){.same = same};
+    (void)lk_fragment_writer_fragments(&u->moved_rows, &moves->count);
+    if (!u->stable || u->changer->keeps == NULL || moves->count == 0) {
+        return NULL;
+    }
+    moves->first = version->fragments[0].id;
+    for (size_t i = 0; i < columns; i++) {
+        if (u->changer->keeps(u->changer->context, schema->arrow.children[i])) {
+            same[moves->same_count++] = schema->fields[schema->top[i]].id;
+        }
+    }
+    return moves;
+}
+
 static lk_rc check_tip(update *u, const lk_manifest *tip, lk_arena *arena, lk_err *err)
 {
     lk_rc rc = lk_change_check_files(tip, err);
@@ -255,6 +276,9 @@ static lk_rc plan_update(
     }
     if (rc == LK_OK) {
         rc = number_fragments(u, tip, arena, &plan->version, err);
+    }
+    if (rc == LK_OK) {
+        plan->moves = moves_of(u, &plan->version, arena);
     }
     for (size_t i = 0; i < plan->version.fragment_count && rc == LK_OK; i++) {
         lk_buf_clear(&message);
