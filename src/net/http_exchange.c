@@ -69,6 +69,15 @@ lk_bytes lk_http_body(const lk_http_exchange *exchange)
     return lk_buf_view(&exchange->body);
 }
 
+void lk_http_drop_body(lk_http_exchange *exchange)
+{
+    if (exchange->charged > 0) {
+        atomic_fetch_sub(&exchange->connection->loop->server->body_bytes, exchange->charged);
+    }
+    exchange->charged = 0;
+    lk_buf_deinit(&exchange->body);
+}
+
 lk_arena *lk_http_arena(lk_http_exchange *exchange)
 {
     return &exchange->arena;
@@ -277,11 +286,8 @@ void lk_http_refuse(lk_http_exchange *exchange, int status)
 void lk_http_exchange_reset(lk_http_exchange *exchange)
 {
     http_connection *c = exchange->connection;
-    if (exchange->charged > 0) {
-        atomic_fetch_sub(&c->loop->server->body_bytes, exchange->charged);
-    }
+    lk_http_drop_body(exchange);
     lk_arena_close(&exchange->arena);
-    lk_buf_deinit(&exchange->body);
     lk_buf_deinit(&exchange->fields);
     *exchange = (lk_http_exchange){.connection = c};
 }

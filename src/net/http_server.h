@@ -64,8 +64,10 @@ void lk_http_server_close(lk_http_server *server);
 /* -- an exchange: the request ------------------------------------------------------------------------------------ */
 const lk_http_head *lk_http_request(const lk_http_exchange *exchange);
 lk_bytes            lk_http_body(const lk_http_exchange *exchange);
-lk_arena           *lk_http_arena(lk_http_exchange *exchange);
-lk_cancel          *lk_http_cancel(lk_http_exchange *exchange);
+/* Gives the body's memory back before the exchange ends; it is empty from then on. */
+void       lk_http_drop_body(lk_http_exchange *exchange);
+lk_arena  *lk_http_arena(lk_http_exchange *exchange);
+lk_cancel *lk_http_cancel(lk_http_exchange *exchange);
 /* Something of the handler's own, from admit to observe. */
 void  lk_http_attach(lk_http_exchange *exchange, void *attachment);
 void *lk_http_attachment(const lk_http_exchange *exchange);

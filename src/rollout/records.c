@@ -475,8 +475,16 @@ static lk_rc add_payload(lk_records *r, size_t record, bool payloads_due, lk_err
 
 lk_rc lk_records_finish(lk_records *r, bool payloads_due, struct ArrowArray *out, lk_err *err)
 {
-    size_t count = lk_records_count(r);
-    lk_rc  rc = LK_OK;
+    size_t  count = lk_records_count(r);
+    int64_t payload_bytes = 0;
+    lk_rc   rc = LK_OK;
+    for (size_t record = 0; record < count; record++) {
+        payload_bytes += (int64_t)row_at(r, record)->payload.size;
+    }
+    if (ArrowBufferReserve(ArrowArrayBuffer(r->batch.children[LK_RECORD_COLUMN_binary_payload], 2),
+            payload_bytes) != NANOARROW_OK) { /* at once: growing would hold a large one three times */
+        return no_memory(err);
+    }
     for (size_t record = 0; rc == LK_OK && record < count; record++) {
         rc = add_payload(r, record, payloads_due, err);
     }

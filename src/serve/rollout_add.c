@@ -142,6 +142,8 @@ lk_rc rollout_add_read(rollout_add_call *a, lk_err *err)
     if (rc == LK_OK) {
         rollout_add_note_ids(a, a->records, 0, lk_records_count(a->records));
         rc = lk_rollout_submission_init(&a->submission, a->records, a->payloads_due, err);
+        lk_http_drop_body(a->call->exchange); /* its records are copies: it need not wait for storage */
+        lk_buf_deinit(&a->decoded);
     }
     return rc;
 }
