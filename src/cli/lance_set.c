@@ -215,13 +215,17 @@ static lk_rc schema_of(
                        : rc;
 }
 
-static lk_rc run(const lk_cli_set *set, lk_dataset *version, lk_batches **out, lk_err *err)
+/* as_text: which values are to come as their text. */
+static lk_rc run(
+    const lk_cli_set *set, lk_dataset *version, const bool *as_text, lk_batches **out, lk_err *err)
 {
     const lk_cli_lance_table table = {"dataset", version};
     lk_buf                   text = {0};
     lk_buf_append_text(&text, "SELECT ");
     for (size_t i = 0; i < set->count; i++) { /* a comment at an end must not take the parenthesis along */
-        lk_buf_format(&text, "(\n%.*s\n) AS value_%zu, ", LK_FMT(set->assignments[i].expression), i);
+        lk_buf_format(&text,
+            as_text[i] ? "CAST((\n%.*s\n) AS VARCHAR) AS value_%zu, " : "(\n%.*s\n) AS value_%zu, ",
+            LK_FMT(set->assignments[i].expression), i);
     }
     lk_buf_append_text(&text, "_rowid FROM lake.lance.dataset");
     if (set->condition != NULL) {
@@ -229,6 +233,39 @@ static lk_rc run(const lk_cli_set *set, lk_dataset *version, lk_batches **out, l
     }
     lk_rc rc = lk_cli_lance_sql_run(set->sql, lk_buf_view(&text), &table, 1, set->count + 1, out, err);
     lk_buf_deinit(&text);
+    return rc;
+}
+
+/* Which values go into text columns and are none: numbers, booleans, times. Their text is what SQL makes of them. */
+static bool needs_text(const changed_rows *self, bool *as_text)
+{
+    bool any = false;
+    for (size_t column = 0; column < self->column_count; column++) {
+        size_t  number = self->set_of[column];
+        lk_type to, from;
+        if (number == SIZE_MAX || !lk_type_of(self->base.schema.children[column], &to) ||
+            !lk_type_of(self->values->schema.children[number], &from)) {
+            continue;
+        }
+        bool text = to.id == LK_TYPE_UTF8 || to.id == LK_TYPE_LARGE_UTF8;
+        as_text[number] = text && !to.dictionary && !from.dictionary && !lk_type_is_bytes(from.id) &&
+                          (from.layout == LK_LAYOUT_BITS || from.layout == LK_LAYOUT_FIXED);
+        any = any || as_text[number];
+    }
+    return any;
+}
+
+static lk_rc run_for(const lk_cli_set *set, changed_rows *self, lk_err *err)
+{
+    bool *as_text = calloc(set->count + 1, sizeof *as_text);
+    LK_ASSERT(as_text != NULL);
+    lk_rc rc = run(set, self->version, as_text, &self->values, err);
+    if (rc == LK_OK && needs_text(self, as_text)) {
+        lk_batches_close(self->values);
+        self->values = NULL;
+        rc = run(set, self->version, as_text, &self->values, err);
+    }
+    free(as_text);
     return rc;
 }
 
@@ -253,7 +290,7 @@ static lk_rc change(void *context, lk_dataset *version, lk_row_set *removed, lk_
         rc = schema_of(table, self->set_of, &self->base.schema, err);
     }
     if (rc == LK_OK) {
-        rc = run(set, version, &self->values, err);
+        rc = run_for(set, self, err);
     }
     if (rc != LK_OK) {
         close_changed(&self->base);

@@ -59,6 +59,19 @@ def test_updated_rows_are_the_references(make, uri, tmp_path): # noqa: F811
     assert lance.dataset(str(uri)).to_table(filter="id = 5")["s"].to_pylist() == ["theirs and ours"]
 
 
+def test_numbers_booleans_and_days_set_a_text_to_theirs(uri, tmp_path): # noqa: F811
+    rows = pa.table({"a": range(4), "s": list("wxyz"), "f": [0.5, -3.25, 100.0, 0.125]})
+    for expression in ("a", "a * 2 - 5", "f", "a > 1", "7", "NULL", "s"):
+        ours, theirs = tmp_path / "ours", tmp_path / "theirs"
+        for target in (ours, theirs):
+            lance.write_dataset(rows, target, mode="overwrite" if target.exists() else "create", data_storage_version="2.1")
+        report("update", ours, "--set", f"s={expression}", "--where", "a < 3")
+        lance.dataset(theirs).update({"s": expression}, where="a < 3")
+        assert_same(lance.dataset(ours).to_table().sort_by("a"), lance.dataset(theirs).to_table().sort_by("a"))
+    report("update", ours, "--set", "s=DATE '2024-02-03'", "--where", "a = 0")
+    assert lance.dataset(ours).to_table(filter="a = 0")["s"].to_pylist() == ["2024-02-03"]
+
+
 def test_an_update_leaves_every_other_type_as_it_is(uri, tmp_path): # noqa: F811
     rows = every_type(200)
     create(uri, rows.schema, tmp_path)
