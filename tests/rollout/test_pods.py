@@ -107,18 +107,20 @@ def test_two_live_pods_of_one_name_lose_nothing_that_they_acknowledged(pods):
 
 
 def test_a_pod_that_was_stopped_while_its_successor_claimed_is_fenced_and_its_row_is_absent(tmp_path):
-    # The manifest's link is held back by a tracer: the files of the generation are there, the commit is not.
-    held = ["strace", "-f", "-qq", "-o", str(tmp_path / "trace"), "-e", "trace=link,linkat", "-e",
-            "inject=link,linkat:delay_enter=4000000:when=HELD+"]
+    # What gives the manifest its name is held back by a tracer: the files of the generation are there, the commit is not.
+    trace = ["strace", "-f", "-qq", "-o", str(tmp_path / "trace"), "-e"]
+    names = "link,linkat,renameat2"
     with rollout.Instance(tmp_path / "plain", tmp_path / "data") as first:
         first.create("rl")
         first.add("rl", rollout.records([0]))
-    linked = 0
-    with rollout.Instance(tmp_path / "count", tmp_path / "data", prefix=[word.replace("inject=link,linkat:delay_enter=4000000:when=HELD+", "trace=link,linkat") for word in held]) as traced:
+    with rollout.Instance(tmp_path / "count", tmp_path / "data", prefix=[*trace, f"trace={names}"]) as traced:
         traced.add("rl", rollout.records([1]))
-        linked = sum("link" in line and line.rstrip().endswith("= 0") for line in open(tmp_path / "trace"))
-    assert linked >= 2, "a claim and a commit are links"
-    prefix = [word.replace("HELD", str(linked)) for word in held]
+    named = [line.split(None, 1) for line in open(tmp_path / "trace") if "(" in line]
+    commits = [at for at, (_, text) in enumerate(named) if ".binpb" in text]
+    assert len(commits) >= 2, "a claim and a commit give names"
+    thread = named[commits[-1]][0] # calls are counted by thread
+    held = sum(named[at][0] == thread for at in range(commits[-1] + 1))
+    prefix = [*trace, f"trace={names}", "-e", f"inject={names}:delay_enter=4000000:when={held}"]
     with rollout.Instance(tmp_path / "old", tmp_path / "data", prefix=prefix) as old:
         result = []
         slow = threading.Thread(target=lambda: result.append(old.client().try_add("rl", rollout.records([2]))))
