@@ -23,7 +23,7 @@ def test_a_process_that_dies_at_any_step_loses_nothing_and_leaves_nothing():
 
 
 def test_simulated_instances_keep_what_they_promise():
-    assert "passed" in run("lake_sim_rollout", 1, 5000 if FULL else 100)
+    assert "passed" in run("lake_sim_rollout", 1, 5000 if FULL else 60)
     run("lake_sim_rollout", "known")
 
 
