@@ -74,6 +74,11 @@ LK_MUST_CHECK lk_rc lk_array_nulls(
 LK_MUST_CHECK lk_rc lk_array_concat(const struct ArrowSchema *schema, const struct ArrowArray *arrays,
     size_t count, struct ArrowArray *out, lk_err *err);
 
+/* The same rows in one block of memory, for arrays of few rows that are kept for long. Without dictionaries
+ * (LK_E_UNIMPLEMENTED). */
+LK_MUST_CHECK lk_rc lk_array_pack(
+    const struct ArrowSchema *schema, const struct ArrowArray *array, struct ArrowArray *out, lk_err *err);
+
 /* A stream of batches, pulled: the shape every scan, query and file reader returns. */
 typedef struct lk_batches lk_batches;
 struct lk_batches {

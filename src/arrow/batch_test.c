@@ -180,6 +180,34 @@ static void concat_joins_slices_and_skips_empty_ones(void **state)
     lk_schema_release(&schema);
 }
 
+static void a_packed_array_lives_in_one_block_of_its_own(void **state)
+{
+    struct ArrowSchema schema = two_columns_schema();
+    struct ArrowArray  batch = two_columns(), slice, out, column;
+    lk_err             err = {0};
+    lk_shared_array   *shared = lk_array_share(&batch);
+    lk_shared_batch_slice(shared, 2, 8, &slice);
+    assert_int_equal(lk_array_pack(&schema, &slice, &out, &err), LK_OK);
+    lk_array_release(&slice);
+    lk_shared_array_unref(shared);
+    assert_values(&schema, &out, "{null,null} {3,''} {4,'e'} {5,'f'} {null,'g'} {7,'h'} {8,'i'} {9,'jjj'}");
+    lk_array_move(out.children[1], &column);
+    lk_array_release(&out);
+    assert_values(schema.children[1], &column, "null '' 'e' 'f' 'g' 'h' 'i' 'jjj'");
+    lk_array_release(&column);
+    assert_int_equal(lk_array_concat(&schema, NULL, 0, &slice, &err), LK_OK);
+    assert_int_equal(lk_array_pack(&schema, &slice, &out, &err), LK_OK);
+    assert_int_equal(out.length, 0);
+    lk_array_release(&slice);
+    lk_array_release(&out);
+    lk_schema_release(&schema);
+    schema = make_field("dictionary<int8,int64>", "d");
+    assert_int_equal(lk_array_nulls(&schema, 2, &slice, &err), LK_OK);
+    assert_int_equal(lk_array_pack(&schema, &slice, &out, &err), LK_E_UNIMPLEMENTED);
+    lk_array_release(&slice);
+    lk_schema_release(&schema);
+}
+
 /* Offsets alone decide, so no two gigabytes are needed to see the refusal. */
 static void concat_refuses_text_that_32_bit_offsets_cannot_hold(void **state)
 {
@@ -326,6 +354,7 @@ int main(void)
         cmocka_unit_test(nulls_of_every_shape_can_be_made),
         cmocka_unit_test(nulls_that_no_memory_could_hold_are_a_limit),
         cmocka_unit_test(concat_joins_slices_and_skips_empty_ones),
+        cmocka_unit_test(a_packed_array_lives_in_one_block_of_its_own),
         cmocka_unit_test(concat_refuses_text_that_32_bit_offsets_cannot_hold),
         cmocka_unit_test(concat_refuses_more_values_than_the_index_type_names),
         cmocka_unit_test(validation_names_the_column_and_what_is_wrong),

@@ -10,7 +10,10 @@
 #include <stdatomic.h>
 #include <stdlib.h>
 
-enum { KNOWN_START = 64 }; /* a power of two, as every size of the table is */
+enum {
+    KNOWN_START = 64, /* a power of two, as every size of the table is */
+    READERS_MIN = 4
+};
 
 typedef struct known {
     uint64_t  hash;
@@ -19,19 +22,19 @@ typedef struct known {
 } known;
 
 struct lk_file_cache {
-    atomic_uint     refs;
-    lk_store       *store;
-    lk_budget      *budget, *open_files;
-    lk_index_cache *indices;
-    lk_mutex        mutex;                           /* guards all below */
-    uint64_t        hashes[LK_FILE_CACHE_FILES_MAX]; /* the first count; so are the next two */
-    lk_file_reader *readers[LK_FILE_CACHE_FILES_MAX];
-    uint64_t        used_at[LK_FILE_CACHE_FILES_MAX]; /* ticks */
-    uint64_t        tick;
-    size_t          count;
-    known          *known;
-    size_t          known_room, known_count, known_bytes;
-    lk_arena        keys;
+    atomic_uint      refs;
+    lk_store        *store;
+    lk_budget       *budget, *open_files;
+    lk_index_cache  *indices;
+    lk_mutex         mutex;  /* guards all below */
+    uint64_t        *hashes; /* room of them, of the first count; so are the next two */
+    lk_file_reader **readers;
+    uint64_t        *used_at; /* ticks */
+    uint64_t         tick;
+    size_t           room, count;
+    known           *known;
+    size_t           known_room, known_count, known_bytes;
+    lk_arena         keys;
 };
 
 lk_file_cache *lk_file_cache_new(lk_store *store, lk_budget *budget, lk_budget *open_files)
@@ -77,6 +80,9 @@ void lk_file_cache_unref(lk_file_cache *cache)
     }
     forget_stats(cache);
     lk_index_cache_free(cache->indices);
+    free(cache->hashes);
+    free(cache->readers);
+    free(cache->used_at);
     lk_mutex_deinit(&cache->mutex);
     free(cache);
 }
@@ -107,6 +113,15 @@ static lk_file_reader *find(lk_file_cache *cache, lk_bytes key, uint64_t hash)
     return NULL;
 }
 
+static void grow_readers(lk_file_cache *cache)
+{
+    cache->room = cache->room == 0 ? READERS_MIN : cache->room * 2;
+    cache->hashes = realloc(cache->hashes, cache->room * sizeof *cache->hashes);
+    cache->readers = realloc(cache->readers, cache->room * sizeof(lk_file_reader *));
+    cache->used_at = realloc(cache->used_at, cache->room * sizeof *cache->used_at);
+    LK_ASSERT(cache->hashes != NULL && cache->readers != NULL && cache->used_at != NULL);
+}
+
 /* The slot for one more reader, *evicted being what had to leave it; false: the process has too many files open
  * and this cache has none to close. */
 static bool make_room(lk_file_cache *cache, size_t *slot, lk_file_reader **evicted)
@@ -115,6 +130,9 @@ static bool make_room(lk_file_cache *cache, size_t *slot, lk_file_reader **evict
     if (cache->count < LK_FILE_CACHE_FILES_MAX &&
         (cache->open_files == NULL || lk_budget_take(cache->open_files, 1, &full) == LK_OK)) {
         *slot = cache->count++;
+        while (cache->room < cache->count) {
+            grow_readers(cache);
+        }
         return true;
     }
     *slot = 0;

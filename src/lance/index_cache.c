@@ -6,6 +6,8 @@
 
 #include <stdlib.h>
 
+enum { ROOM_MIN = 8 };
+
 typedef struct kept {
     lk_uuid        uuid;
     uint64_t       number, used_at;
@@ -13,11 +15,11 @@ typedef struct kept {
 } kept;
 
 struct lk_index_cache {
-    lk_mutex mutex;                            /* guards all below */
-    uint64_t hashes[LK_INDEX_CACHE_PARTS_MAX]; /* of the first count */
-    kept     parts[LK_INDEX_CACHE_PARTS_MAX];
-    size_t   count, bytes;
-    uint64_t tick;
+    lk_mutex  mutex;  /* guards all below */
+    uint64_t *hashes; /* room of them, of the first count */
+    kept     *parts;
+    size_t    room, count, bytes;
+    uint64_t  tick;
 };
 
 lk_index_part *lk_index_part_ref(lk_index_part *part)
@@ -84,13 +86,15 @@ void lk_index_cache_free(lk_index_cache *cache)
         lk_index_part_unref(evict(cache));
     }
     lk_mutex_deinit(&cache->mutex);
+    free(cache->hashes);
+    free(cache->parts);
     free(cache);
 }
 
 size_t lk_index_cache_bytes(lk_index_cache *cache)
 {
     lk_mutex_lock(&cache->mutex);
-    size_t bytes = cache->bytes;
+    size_t bytes = cache->bytes + cache->room * (sizeof *cache->hashes + sizeof *cache->parts);
     lk_mutex_unlock(&cache->mutex);
     return bytes + sizeof *cache;
 }
@@ -113,6 +117,12 @@ static void keep(lk_index_cache *cache, lk_uuid uuid, uint64_t number, lk_index_
 {
     if (find(cache, uuid, number) != SIZE_MAX) {
         return;
+    }
+    if (cache->count == cache->room) {
+        cache->room = cache->room == 0 ? ROOM_MIN : cache->room * 2;
+        cache->hashes = realloc(cache->hashes, cache->room * sizeof *cache->hashes);
+        cache->parts = realloc(cache->parts, cache->room * sizeof *cache->parts);
+        LK_ASSERT(cache->hashes != NULL && cache->parts != NULL);
     }
     cache->hashes[cache->count] = hash_of(uuid, number);
     cache->parts[cache->count++] = (kept){uuid, number, ++cache->tick, lk_index_part_ref(part)};

@@ -3,11 +3,14 @@
 
 #include "arrow/schema.h"
 #include "rollout/base_table.h"
+#include "rollout/blob.h"
 #include "rollout/cell.h"
 #include "rollout/id_map.h"
 #include "rollout/records_json.h"
 
 #include <stdlib.h>
+
+enum { PIECE_BYTES = 16 * 1024 };
 
 #define ID      LK_RECORD_COLUMN_id
 #define PAYLOAD LK_RECORD_COLUMN_binary_payload
@@ -125,21 +128,40 @@ static bool same_as_earlier(const admission *a, const lk_rollout_add *add, int64
            same_payload(batch_of(add)->children[PAYLOAD], here, batch_of(other)->children[PAYLOAD], there);
 }
 
+/* Piece by piece: what is stored is never held. */
+static lk_rc same_as_blob(
+    lk_rollout_blob *blob, const struct ArrowArray *payloads, int64_t row, bool *same, lk_err *err)
+{
+    char     piece[PIECE_BYTES];
+    bool     null = !lk_cell_valid(payloads, row);
+    lk_bytes payload = null ? (lk_bytes){0} : lk_cell_large(payloads, row);
+    uint64_t size = lk_rollout_blob_size(blob);
+    lk_rc    rc = LK_OK;
+    *same = null == lk_rollout_blob_is_null(blob) && size == payload.size;
+    for (uint64_t start = 0; rc == LK_OK && *same && start < size; start += PIECE_BYTES) {
+        size_t some = size - start < PIECE_BYTES ? (size_t)(size - start) : PIECE_BYTES;
+        rc = lk_rollout_blob_read(blob, start, piece, some, err);
+        *same = rc == LK_OK && memcmp(piece, payload.data + start, some) == 0;
+    }
+    return rc;
+}
+
 static lk_rc same_as_stored(
     const admission *a, const lk_rollout_add *add, int64_t row, int64_t found_row, bool *same, lk_err *err)
 {
-    struct ArrowArray stored = {0};
-    bool              found = false;
+    lk_rollout_blob *stored = NULL;
+    bool             found = false;
     *same = same_text(
         &a->schema, batch_of(add), at(add, row), &a->found_schema, &a->found, found_row, has_time(add, row));
     if (!*same) {
         return LK_OK;
     }
-    lk_rc rc = lk_rollout_snapshot_payload(a->snapshot, id_of(add, row), NULL, &stored, &found, err);
-    if (rc == LK_OK) {
-        *same = found && same_payload(batch_of(add)->children[PAYLOAD], at(add, row), stored.children[0], 0);
+    lk_rc rc = lk_rollout_blob_open(a->snapshot, id_of(add, row), NULL, &stored, &found, err);
+    *same = rc == LK_OK && found;
+    if (*same) {
+        rc = same_as_blob(stored, batch_of(add)->children[PAYLOAD], at(add, row), same, err);
     }
-    lk_array_release(&stored);
+    lk_rollout_blob_close(stored);
     return rc;
 }
 

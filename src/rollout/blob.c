@@ -10,7 +10,6 @@
 
 struct lk_rollout_blob {
     lk_dataset      *dataset; /* a reference: it keeps the file */
-    lk_rollout_rows *rows;    /* that it is of, or NULL; likewise */
     lk_value_place   place;
     bool             is_null;
     lk_shared_array *held;  /* of one row with one column, when the value has no place */
@@ -103,15 +102,18 @@ static lk_rc find_in_base(lk_rollout_blob *blob, lk_rollout_snapshot *snapshot, 
 static lk_rc find_in_source(
     lk_rollout_blob *blob, const lk_rollout_place *place, uint64_t *address, lk_err *err)
 {
-    lk_dataset *generation = NULL;
-    lk_rc       rc = lk_rollout_rows_dataset(place->rows, &generation, err);
+    lk_err opening = {0};
+    lk_rc  rc = lk_rollout_rows_dataset(place->rows, &blob->dataset, &opening);
+    if (rc == LK_E_NOT_FOUND) {
+        return lk_refuse(err, LK_E_SNAPSHOT_GONE,
+            "the payload's generation was merged and collected since this snapshot: read it from a new one");
+    }
     if (rc != LK_OK) {
+        *err = opening;
         return rc;
     }
-    blob->rows = lk_rollout_rows_ref(place->rows);
-    blob->dataset = lk_dataset_ref(generation);
     *address = place->rows->addresses[place->row];
-    keep_texts(blob, &place->rows->schema, lk_shared_array_get(place->rows->batch), (int64_t)place->row);
+    keep_texts(blob, place->rows->schema, lk_shared_array_get(place->rows->batch), (int64_t)place->row);
     return LK_OK;
 }
 
@@ -201,7 +203,6 @@ void lk_rollout_blob_close(lk_rollout_blob *blob)
     lk_value_place_deinit(&blob->place);
     lk_shared_array_unref(blob->held);
     lk_dataset_unref(blob->dataset);
-    lk_rollout_rows_unref(blob->rows);
     lk_buf_deinit(&blob->content_type);
     lk_buf_deinit(&blob->checksum);
     free(blob);

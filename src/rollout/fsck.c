@@ -98,7 +98,10 @@ static lk_rc check_generation(checking *c, lk_uuid shard, const lk_shard_generat
     inside.files = NULL;
     lk_rc rc = verify(c, &inside, &done, err);
     if (rc == LK_OK && c->report->damages == before) { /* whole; and is it a generation? */
-        rc = note(c, c->directory, lk_rollout_rows_load(&c->store->env, shard, generation, &rows, err), err);
+        rc = note(c, c->directory,
+            lk_rollout_rows_load(
+                &c->store->env, lk_rollout_view_form(c->store->view), shard, generation, &rows, err),
+            err);
     }
     if (rows != NULL) {
         state->pending_rows += rows->count;

@@ -191,6 +191,7 @@ static lk_rc open_next(row_stream *s, lk_err *err)
             rc = lk_dataset_scan(dataset, &options, &s->present, err);
         }
     }
+    lk_dataset_unref(dataset);
     lk_row_set_free(set);
     return rc;
 }

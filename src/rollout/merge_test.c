@@ -5,6 +5,7 @@
 #include "base/fault.h"
 #include "io/faulty.h"
 #include "io/local.h"
+#include "rollout/blob.h"
 #include "rollout/query.h"
 #include "rollout/store_fixture.h"
 
@@ -81,16 +82,15 @@ static void the_oldest_generations_become_one_fragment(void **state)
     assert_int_equal(report.generations, 1);
     expect_store("a b c d o /1 4");
     lk_rollout_snapshot *snapshot = NULL;
-    struct ArrowArray    payload = {0};
+    lk_rollout_blob     *payload = NULL;
     bool                 found;
+    char                 bytes[3];
     assert_int_equal(lk_rollout_view_take(fixture.view, &snapshot, &err), LK_OK);
-    assert_int_equal(
-        lk_rollout_snapshot_payload(snapshot, LK_LITERAL("d"), NULL, &payload, &found, &err), LK_OK);
-    assert_true(found);
-    assert_memory_equal((const char *)payload.children[0]->buffers[2] +
-                            ((const int64_t *)payload.children[0]->buffers[1])[payload.children[0]->offset],
-        "\0\1\2", 3);
-    lk_array_release(&payload);
+    assert_int_equal(lk_rollout_blob_open(snapshot, LK_LITERAL("d"), NULL, &payload, &found, &err), LK_OK);
+    assert_true(found && lk_rollout_blob_size(payload) == 3);
+    assert_int_equal(lk_rollout_blob_read(payload, 0, bytes, 3, &err), LK_OK);
+    assert_memory_equal(bytes, "\0\1\2", 3);
+    lk_rollout_blob_close(payload);
     lk_rollout_snapshot_unref(snapshot);
     fixture_add(writer, "e"); /* numbers and positions go on */
     expect_store("a b c d e o /2 4");

@@ -166,15 +166,15 @@ static lk_rc add_source(
                batch->children[LK_RECORD_COLUMN_sequence_order]};
     size_t                   all[LK_RECORD_COLUMNS];
     bool                     never;
-    const lk_predicate      *predicate = condition(&rows->schema, query, &arena, &never);
+    const lk_predicate      *predicate = condition(rows->schema, query, &arena, &never);
     lk_rc                    rc = LK_OK;
     memset(selection, 1, rows->count);
     if (predicate != NULL) {
-        for (size_t i = 0; i < (size_t)rows->schema.n_children; i++) {
+        for (size_t i = 0; i < (size_t)rows->schema->n_children; i++) {
             all[i] = i;
         }
         rc = lk_predicate_evaluate(
-            predicate, &rows->schema, batch, all, (size_t)rows->schema.n_children, selection, err);
+            predicate, rows->schema, batch, all, (size_t)rows->schema->n_children, selection, err);
     }
     for (size_t row = 0; rc == LK_OK && row < rows->count; row++) {
         lk_rollout_place place = {0};
@@ -478,20 +478,17 @@ static void close_stream(lk_batches *batches)
 /* The asked columns by their place in a source's batch, which lacks the payload. */
 static lk_rc choose_columns(stream *s, uint64_t asked, lk_err *err)
 {
-    struct ArrowSchema all = {0};
-    lk_rollout_rows_schema(&all);
+    const struct ArrowSchema *all = &s->snapshot->form->schema;
     s->columns = calloc(LK_RECORD_COLUMNS, sizeof *s->columns);
     LK_ASSERT(s->columns != NULL);
-    for (int64_t i = 0; i < all.n_children; i++) {
+    for (int64_t i = 0; i < all->n_children; i++) {
         lk_record_column column =
-            lk_record_column_of(lk_bytes_of(all.children[i]->name), (lk_record_column)i);
+            lk_record_column_of(lk_bytes_of(all->children[i]->name), (lk_record_column)i);
         if (asked == 0 || (asked >> column & 1) != 0) {
             s->columns[s->column_count++] = (size_t)i;
         }
     }
-    lk_rc rc = lk_schema_project(&all, s->columns, s->column_count, &s->base.schema, err);
-    lk_schema_release(&all);
-    return rc;
+    return lk_schema_project(all, s->columns, s->column_count, &s->base.schema, err);
 }
 
 lk_rc lk_rollout_query_open(

@@ -12,9 +12,9 @@
 #include <stdlib.h>
 
 enum {
-    VERSIONS_MAX = 4096,       /* of the base table that are looked through */
-    VERSIONS_BEFORE = 256,     /* of them, before the cursor's */
-    GENERATIONS_AT_ONCE = 1024 /* of a tail's answer */
+    VERSIONS_MAX = 4096,      /* of the base table that are looked through */
+    VERSIONS_BEFORE = 256,    /* of them, before the cursor's */
+    GENERATIONS_AT_ONCE = 256 /* of a tail's answer */
 };
 
 typedef struct wanted { /* a generation that is in no directory */
@@ -25,6 +25,7 @@ typedef struct wanted { /* a generation that is in no directory */
 
 typedef struct gathering {
     const lk_lance_env  *env;
+    lk_rollout_form     *form;
     lk_rollout_snapshot *loaded;  /* generations of which may be shared; may be NULL */
     lk_buf               sources; /* of lk_rollout_rows * */
     lk_buf               wanted;  /* of wanted: by shard and number, ascending */
@@ -189,7 +190,7 @@ static lk_rc take_merged(gathering *g, lk_dataset *base, lk_bytes text, bool cou
     }
     if (!counted && lk_row_set_count(set) > 0) {
         lk_rollout_rows *rows = NULL;
-        rc = lk_rollout_rows_of_base(base, g->env->budget, shard, newest, set, &rows, err);
+        rc = lk_rollout_rows_of_base(base, g->env->budget, g->form, shard, newest, set, &rows, err);
         if (rc == LK_OK) {
             add_source(g, rows);
         }
@@ -262,23 +263,28 @@ static lk_rc gather_shard(gathering *g, const lk_rollout_pin *pin, lk_err *err)
     if (rc == LK_OK && !found) {
         rc = gone(err, "a shard's manifest was removed");
     }
-    for (size_t i = 0; rc == LK_OK && i < manifest.generation_count; i++) {
+    size_t           count = rc == LK_OK ? manifest.generation_count : 0, wished = 0;
+    lk_rollout_wish *wishes = calloc(count + 1, sizeof *wishes);
+    LK_ASSERT(wishes != NULL);
+    for (size_t i = 0; i < count; i++) {
         lk_rollout_rows *rows = find_loaded(g->loaded, pin->shard, &manifest.generations[i]);
-        lk_err           loading = {0};
         if (rows != NULL) {
             add_source(g, lk_rollout_rows_ref(rows));
-            continue;
-        }
-        rc = lk_rollout_rows_load(g->env, pin->shard, &manifest.generations[i], &rows, &loading);
-        if (rc == LK_OK) {
-            add_source(g, rows);
-        } else if (rc == LK_E_NOT_FOUND) {
-            want(g, pin->shard, manifest.generations[i].number);
-            rc = LK_OK;
         } else {
-            *err = loading;
+            wishes[wished++] = (lk_rollout_wish){.shard = pin->shard, .generation = &manifest.generations[i]};
         }
     }
+    if (rc == LK_OK && wished > 0) {
+        rc = lk_rollout_rows_load_all(g->env, g->form, wishes, wished, err);
+    }
+    for (size_t i = 0; rc == LK_OK && i < wished; i++) {
+        if (wishes[i].rows != NULL) {
+            add_source(g, wishes[i].rows);
+        } else {
+            want(g, pin->shard, wishes[i].generation->number);
+        }
+    }
+    free(wishes);
     lk_arena_close(&arena);
     return rc;
 }
@@ -355,7 +361,7 @@ static lk_rc newest_version(const lk_lance_env *env, uint64_t *version, lk_err *
 lk_rc lk_rollout_resume(const lk_lance_env *env, lk_rollout_view *view, const lk_rollout_cursor *cursor,
     lk_rollout_snapshot **out, lk_err *err)
 {
-    gathering   g = {.env = env, .loaded = lk_rollout_view_last(view)};
+    gathering   g = {.env = env, .form = lk_rollout_view_form(view), .loaded = lk_rollout_view_last(view)};
     lk_dataset *base = NULL;
     uint64_t    newest = 0;
     if (is_same(g.loaded, cursor)) {
@@ -377,7 +383,8 @@ lk_rc lk_rollout_resume(const lk_lance_env *env, lk_rollout_view *view, const lk
         rc = look_in_base(&g, cursor->base_version, newest, true, err);
     }
     if (rc == LK_OK) {
-        *out = lk_rollout_snapshot_new(base, g.sources.size / sizeof(lk_rollout_rows *), cursor->pin_count);
+        *out = lk_rollout_snapshot_new(
+            lk_rollout_view_form(view), base, g.sources.size / sizeof(lk_rollout_rows *), cursor->pin_count);
         (*out)->pin_count = cursor->pin_count;
         memcpy((*out)->pins, cursor->pins, cursor->pin_count * sizeof *cursor->pins);
         give_sources(&g, *out);
@@ -446,7 +453,7 @@ static lk_rc check_store(
 lk_rc lk_rollout_since(const lk_lance_env *env, const lk_rollout_cursor *cursor, lk_rollout_snapshot *now,
     lk_rollout_snapshot **out, lk_err *err)
 {
-    gathering       g = {.env = env, .loaded = now};
+    gathering       g = {.env = env, .form = now->form, .loaded = now};
     size_t          room = GENERATIONS_AT_ONCE;
     lk_rollout_pin *pins = calloc(now->pin_count + 1, sizeof *pins);
     LK_ASSERT(pins != NULL);
@@ -468,7 +475,8 @@ lk_rc lk_rollout_since(const lk_lance_env *env, const lk_rollout_cursor *cursor,
         rc = look_in_base(&g, cursor->base_version, lk_dataset_version(now->base), false, err);
     }
     if (rc == LK_OK) {
-        *out = lk_rollout_snapshot_new(now->base, g.sources.size / sizeof(lk_rollout_rows *), now->pin_count);
+        *out = lk_rollout_snapshot_new(
+            now->form, now->base, g.sources.size / sizeof(lk_rollout_rows *), now->pin_count);
         (*out)->without_base = true;
         (*out)->pin_count = now->pin_count;
         memcpy((*out)->pins, pins, now->pin_count * sizeof *pins);

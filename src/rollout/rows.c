@@ -1,20 +1,16 @@
 /* rows.c - see rows.h. */
-#include "rollout/rows.h"
+#include "rollout/rows_priv.h"
 
 #include "arrow/cast.h"
 #include "arrow/ipc.h"
 #include "arrow/schema.h"
 #include "io/prefix.h"
-#include "lance/manifest.h"
 #include "rollout/cell.h"
-#include "rollout/id_map.h"
 #include "rollout/shard.h"
 
-#include <inttypes.h>
 #include <stdlib.h>
 
 #define FIRST_VERSION "_versions/18446744073709551614.manifest"
-#define TOMBSTONE     "_tombstone"
 
 /* -- columns ----------------------------------------------------------------------------------------------------- */
 
@@ -39,6 +35,29 @@ void lk_rollout_rows_schema(struct ArrowSchema *out)
     }
     lk_schema_release(&records);
     lk_schema_release(&values);
+}
+
+lk_rollout_form *lk_rollout_form_new(void)
+{
+    lk_rollout_form *form = calloc(1, sizeof *form);
+    LK_ASSERT(form != NULL);
+    atomic_init(&form->refs, 1);
+    lk_rollout_rows_schema(&form->schema);
+    return form;
+}
+
+lk_rollout_form *lk_rollout_form_ref(lk_rollout_form *form)
+{
+    atomic_fetch_add(&form->refs, 1);
+    return form;
+}
+
+void lk_rollout_form_unref(lk_rollout_form *form)
+{
+    if (form != NULL && atomic_fetch_sub(&form->refs, 1) == 1) {
+        lk_schema_release(&form->schema);
+        free(form);
+    }
 }
 
 lk_rc lk_rollout_rows_align(const struct ArrowSchema *schema, struct ArrowArray *batch,
@@ -74,167 +93,23 @@ lk_rc lk_rollout_rows_align(const struct ArrowSchema *schema, struct ArrowArray 
     return rc;
 }
 
-lk_rc lk_rollout_rows_check(const struct ArrowSchema *schema, lk_err *err)
+/* -- keeping ------------------------------------------------------------------------------------------------------- */
+
+/* Kept rows are many and small: their buffers lie together. */
+lk_rc lk_rollout_rows_keep(lk_rollout_rows *rows, const struct ArrowArray *batch, lk_err *err)
 {
-    int64_t id_at = lk_schema_find(schema, LK_LITERAL("id"));
-    int64_t tombstone_at = lk_schema_find(schema, LK_LITERAL(TOMBSTONE));
-    if (id_at < 0 || strcmp(schema->children[id_at]->format, "u") != 0) {
-        return lk_fail(err, LK_E_CORRUPT_FILE, "it has no column id of texts");
-    }
-    if (tombstone_at >= 0 && strcmp(schema->children[tombstone_at]->format, "b") != 0) {
-        return lk_fail(err, LK_E_CORRUPT_FILE, "its column " TOMBSTONE " is not true or false");
-    }
-    return LK_OK;
-}
-
-/* -- reading ----------------------------------------------------------------------------------------------------- */
-
-typedef struct loading {
-    lk_rollout_rows   *rows;
-    struct lk_row_set *only; /* NULL: all rows */
-    lk_dataset        *dataset;
-    struct ArrowSchema schema; /* of what is scanned: some of the dataset's columns, and the address last */
-    struct ArrowArray  batch;
-} loading;
-
-static lk_rc scan_all(loading *l, lk_err *err)
-{
-    const struct ArrowSchema *schema = lk_dataset_schema(l->dataset);
-    size_t                   *columns = calloc((size_t)schema->n_children + 1, sizeof *columns), count = 0;
-    lk_batches               *batches = NULL;
-    lk_buf                    list = {0}; /* of struct ArrowArray */
-    LK_ASSERT(columns != NULL);
-    for (int64_t i = 0; i < schema->n_children; i++) {
-        lk_bytes name = lk_bytes_of(schema->children[i]->name);
-        bool     payload = lk_bytes_equal(name, LK_LITERAL("binary_payload"));
-        bool     known = lk_record_column_of(name, (lk_record_column)i) != LK_RECORD_COLUMNS;
-        if (!payload && (known || lk_bytes_equal(name, LK_LITERAL(TOMBSTONE)))) {
-            columns[count++] = (size_t)i;
-        }
-    }
-    const lk_scan_options options = {.columns = columns,
-        .column_count = count,
-        .meta = LK_META_ROW_ADDRESS,
-        .dictionary_values = true,
-        .rows = l->only,
-        .limit = UINT64_MAX};
-    lk_rc                 rc = lk_dataset_scan(l->dataset, &options, &batches, err);
-    if (rc == LK_OK) {
-        rc = lk_schema_copy(&batches->schema, &l->schema, err);
-    }
-    for (bool more = rc == LK_OK; more;) {
-        struct ArrowArray batch = {0};
-        rc = lk_batches_next(batches, &batch, err);
-        more = rc == LK_OK && batch.release != NULL;
-        if (more) {
-            lk_buf_append(&list, &batch, sizeof batch);
-        }
-    }
-    struct ArrowArray *arrays = (struct ArrowArray *)(void *)list.data;
-    size_t             array_count = list.size / sizeof *arrays;
-    if (rc == LK_OK) {
-        rc = lk_array_concat(&l->schema, arrays, array_count, &l->batch, err);
-    }
-    for (size_t i = 0; i < array_count; i++) {
-        lk_array_release(&arrays[i]);
-    }
-    lk_buf_deinit(&list);
-    lk_batches_close(batches);
-    free(columns);
-    return rc;
-}
-
-/* Which rows count: selection is one byte a row. */
-static size_t select_rows(const loading *l, bool last_counts, uint8_t *selection)
-{
-    int64_t                  id_at = lk_schema_find(&l->schema, LK_LITERAL("id"));
-    int64_t                  tombstone_at = lk_schema_find(&l->schema, LK_LITERAL(TOMBSTONE));
-    const struct ArrowArray *ids = l->batch.children[id_at];
-    const struct ArrowArray *tombstones = tombstone_at < 0 ? NULL : l->batch.children[tombstone_at];
-    int64_t                  count = l->batch.length;
-    lk_id_map               *seen = lk_id_map_new((size_t)count);
-    size_t                   selected = 0;
-    for (int64_t i = 0; i < count; i++) {
-        int64_t row = last_counts ? count - 1 - i : i;
-        bool    first = lk_id_map_add(seen, lk_cell_text(ids, row), (lk_id_place){0});
-        bool dead = tombstones != NULL && ArrowBitGet(tombstones->buffers[1], tombstones->offset + row) != 0;
-        selection[row] = first && !dead;
-        selected += selection[row];
-    }
-    lk_id_map_free(seen);
-    return selected;
-}
-
-static bool has_deletions(const lk_dataset *dataset)
-{
-    const lk_manifest *manifest = lk_dataset_manifest(dataset);
-    for (size_t i = 0; i < manifest->fragment_count; i++) {
-        if (manifest->fragments[i].deletion.kind != LK_DELETION_NONE) {
-            return true;
-        }
-    }
-    return false;
-}
-
-static lk_rc keep_rows(loading *l, lk_err *err)
-{
-    lk_rollout_rows  *rows = l->rows;
-    int64_t           count = l->batch.length;
-    uint8_t          *selection = calloc(1, (size_t)count + 1);
-    struct ArrowArray live = {0}, aligned = {0};
-    LK_ASSERT(selection != NULL);
-    bool last_counts = lk_schema_find(&l->schema, LK_LITERAL(TOMBSTONE)) >= 0 || has_deletions(l->dataset);
-    rows->count = select_rows(l, last_counts, selection);
-    lk_rc rc = LK_OK;
-    if (rows->count == (size_t)count) {
-        lk_array_move(&l->batch, &live);
-    } else {
-        rc = lk_array_filter(&l->schema, &l->batch, selection, (int64_t)rows->count, &live, err);
-    }
-    free(selection);
+    struct ArrowArray packed = {0};
+    lk_rc             rc = lk_array_pack(rows->schema, batch, &packed, err);
     if (rc != LK_OK) {
         return rc;
     }
-    const struct ArrowArray *addresses = live.children[live.n_children - 1];
-    lk_buf_append(&rows->storage, (const uint64_t *)addresses->buffers[1] + addresses->offset,
-        rows->count * sizeof(uint64_t));
+    rows->batch = lk_array_share(&packed);
     rows->addresses = (const uint64_t *)(const void *)rows->storage.data;
-    rc = lk_rollout_rows_align(&l->schema, &live, &rows->schema, &aligned, err);
-    if (rc == LK_OK) {
-        rows->batch = lk_array_share(&aligned);
-    }
-    return rc;
-}
-
-static lk_rc charge(lk_rollout_rows *rows, lk_budget *budget, lk_err *err)
-{
-    lk_dataset *dataset = atomic_load(&rows->dataset);
-    rows->bytes = lk_array_bytes(&rows->schema, lk_shared_array_get(rows->batch)) +
-                  (dataset == NULL ? 0 : lk_dataset_bytes(dataset)) + rows->storage.size;
-    lk_rc rc = budget == NULL ? LK_OK : lk_budget_take(budget, rows->bytes, err);
+    rows->count = (size_t)batch->length;
+    rows->bytes = lk_array_bytes(rows->schema, lk_shared_array_get(rows->batch)) + rows->storage.size;
+    lk_budget *budget = rows->env.budget;
+    rc = budget == NULL ? LK_OK : lk_budget_take(budget, rows->bytes, err);
     rows->budget = rc == LK_OK ? budget : NULL;
-    return rc;
-}
-
-/* The rows of the generation's own table, or of the base table. */
-static lk_rc load_rows(lk_rollout_rows *rows, struct lk_row_set *only, lk_budget *budget, lk_err *err)
-{
-    loading l = {.rows = rows, .only = only};
-    lk_rc   rc = lk_rollout_rows_dataset(rows, &l.dataset, err);
-    if (rc == LK_OK) {
-        rc = scan_all(&l, err);
-    }
-    if (rc == LK_OK) {
-        rc = lk_rollout_rows_check(&l.schema, err);
-    }
-    if (rc == LK_OK) {
-        rc = keep_rows(&l, err);
-    }
-    if (rc == LK_OK) {
-        rc = charge(rows, budget, err);
-    }
-    lk_array_release(&l.batch);
-    lk_schema_release(&l.schema);
     return rc;
 }
 
@@ -281,42 +156,41 @@ static lk_rc take_memory(lk_rollout_rows *rows, const struct ArrowSchema *schema
     struct ArrowArray  whole = {0}, aligned = {0};
     lk_rc              rc = join(schema, batches, batch_count, &few_schema, &whole, err);
     if (rc == LK_OK) {
-        rows->count = (size_t)whole.length;
-        rc = lk_rollout_rows_align(&few_schema, &whole, &rows->schema, &aligned, err);
+        rc = lk_rollout_rows_align(&few_schema, &whole, rows->schema, &aligned, err);
     }
     if (rc == LK_OK) {
-        rows->batch = lk_array_share(&aligned);
-        for (uint64_t row = 0; row < rows->count; row++) { /* of fragment 0 */
+        for (uint64_t row = 0; row < (uint64_t)aligned.length; row++) { /* of fragment 0 */
             lk_buf_append(&rows->storage, &row, sizeof row);
         }
-        rows->addresses = (const uint64_t *)(const void *)rows->storage.data;
+        rc = lk_rollout_rows_keep(rows, &aligned, err);
     }
+    lk_array_release(&aligned);
     lk_schema_release(&few_schema);
     return rc;
 }
 
 /* -- life -------------------------------------------------------------------------------------------------------- */
 
-static lk_rollout_rows *new_rows(lk_uuid shard, uint64_t number, lk_bytes path)
+static lk_rollout_rows *new_rows(lk_rollout_form *form, lk_uuid shard, uint64_t number, lk_bytes path)
 {
     lk_rollout_rows *rows = calloc(1, sizeof *rows);
     char            *copy = malloc(path.size + 1);
     LK_ASSERT(rows != NULL && copy != NULL);
     atomic_init(&rows->refs, 1);
-    atomic_init(&rows->dataset, NULL);
     rows->shard = shard;
     rows->number = number;
     memcpy(copy, path.data, path.size);
     rows->path = (lk_bytes){copy, path.size};
-    lk_rollout_rows_schema(&rows->schema);
+    rows->form = lk_rollout_form_ref(form);
+    rows->schema = &form->schema;
     return rows;
 }
 
 static lk_rollout_rows *new_generation(
-    const lk_lance_env *env, lk_uuid shard, const lk_shard_generation *generation)
+    const lk_lance_env *env, lk_rollout_form *form, lk_uuid shard, const lk_shard_generation *generation)
 {
     lk_arena         arena = {0};
-    lk_rollout_rows *rows = new_rows(shard, generation->number, generation->path);
+    lk_rollout_rows *rows = new_rows(form, shard, generation->number, generation->path);
     rows->env = *env;
     rows->env.store = lk_prefix_store_new(env->store, lk_shard_key(shard, rows->path, &arena));
     rows->env.files = NULL;
@@ -328,7 +202,9 @@ static lk_rollout_rows *new_generation(
 static lk_rc give(lk_rollout_rows *rows, lk_rc rc, lk_rollout_rows **out, lk_err *err)
 {
     if (rc != LK_OK) {
-        lk_context(err, "generation %.*s", LK_FMT(rows->path));
+        if (rows->path.size > 0) {
+            lk_context(err, "generation %.*s", LK_FMT(rows->path));
+        }
         lk_rollout_rows_unref(rows);
     } else {
         *out = rows;
@@ -336,56 +212,43 @@ static lk_rc give(lk_rollout_rows *rows, lk_rc rc, lk_rollout_rows **out, lk_err
     return rc;
 }
 
-lk_rc lk_rollout_rows_of_base(lk_dataset *base, lk_budget *budget, lk_uuid shard, uint64_t number,
-    struct lk_row_set *addresses, lk_rollout_rows **out, lk_err *err)
+lk_rc lk_rollout_rows_of_base(lk_dataset *base, lk_budget *budget, lk_rollout_form *form, lk_uuid shard,
+    uint64_t number, struct lk_row_set *addresses, lk_rollout_rows **out, lk_err *err)
 {
-    lk_rollout_rows *rows = new_rows(shard, number, LK_LITERAL(""));
-    atomic_store(&rows->dataset, lk_dataset_ref(base));
-    lk_rc rc = load_rows(rows, addresses, budget, err);
-    if (rc != LK_OK) {
-        lk_rollout_rows_unref(rows);
-    } else {
-        *out = rows;
-    }
-    return rc;
+    lk_rollout_rows *rows = new_rows(form, shard, number, LK_LITERAL(""));
+    rows->base = lk_dataset_ref(base);
+    rows->env.budget = budget;
+    return give(rows, lk_rollout_rows_read(rows, base, addresses, err), out, err);
 }
 
-lk_rc lk_rollout_rows_load(const lk_lance_env *env, lk_uuid shard, const lk_shard_generation *generation,
-    lk_rollout_rows **out, lk_err *err)
+lk_rc lk_rollout_rows_load(const lk_lance_env *env, lk_rollout_form *form, lk_uuid shard,
+    const lk_shard_generation *generation, lk_rollout_rows **out, lk_err *err)
 {
-    lk_rollout_rows *rows = new_generation(env, shard, generation);
-    return give(rows, load_rows(rows, NULL, env->budget, err), out, err);
-}
-
-lk_rc lk_rollout_rows_of(const lk_lance_env *env, lk_uuid shard, const lk_shard_generation *generation,
-    const struct ArrowSchema *schema, lk_shared_array *const *batches, size_t batch_count,
-    lk_rollout_rows **out, lk_err *err)
-{
-    lk_rollout_rows *rows = new_generation(env, shard, generation);
-    lk_rc            rc = take_memory(rows, schema, batches, batch_count, err);
+    lk_dataset      *dataset = NULL;
+    lk_rollout_rows *rows = new_generation(env, form, shard, generation);
+    lk_rc            rc = lk_rollout_rows_dataset(rows, &dataset, err);
     if (rc == LK_OK) {
-        rc = charge(rows, env->budget, err);
+        rc = lk_rollout_rows_read(rows, dataset, NULL, err);
     }
+    lk_dataset_unref(dataset);
     return give(rows, rc, out, err);
 }
 
-/* Of two who open it at once one keeps his. */
-lk_rc lk_rollout_rows_dataset(lk_rollout_rows *rows, lk_dataset **out, lk_err *err)
+lk_rc lk_rollout_rows_of(const lk_lance_env *env, lk_rollout_form *form, lk_uuid shard,
+    const lk_shard_generation *generation, const struct ArrowSchema *schema, lk_shared_array *const *batches,
+    size_t batch_count, lk_rollout_rows **out, lk_err *err)
 {
-    lk_dataset *present = atomic_load(&rows->dataset), *made = NULL;
-    if (present == NULL) {
-        lk_rc rc = lk_dataset_open_manifest(&rows->env, LK_LITERAL(FIRST_VERSION), &made, err);
-        if (rc != LK_OK) {
-            return rc;
-        }
-        if (atomic_compare_exchange_strong(&rows->dataset, &present, made)) {
-            present = made;
-        } else {
-            lk_dataset_unref(made);
-        }
+    lk_rollout_rows *rows = new_generation(env, form, shard, generation);
+    return give(rows, take_memory(rows, schema, batches, batch_count, err), out, err);
+}
+
+lk_rc lk_rollout_rows_dataset(const lk_rollout_rows *rows, lk_dataset **out, lk_err *err)
+{
+    if (rows->base != NULL) {
+        *out = lk_dataset_ref(rows->base);
+        return LK_OK;
     }
-    *out = present;
-    return LK_OK;
+    return lk_dataset_open_manifest(&rows->env, LK_LITERAL(FIRST_VERSION), out, err);
 }
 
 lk_rollout_rows *lk_rollout_rows_ref(lk_rollout_rows *rows)
@@ -403,8 +266,8 @@ void lk_rollout_rows_unref(lk_rollout_rows *rows)
         lk_budget_give(rows->budget, rows->bytes);
     }
     lk_shared_array_unref(rows->batch);
-    lk_schema_release(&rows->schema);
-    lk_dataset_unref(atomic_load(&rows->dataset));
+    lk_dataset_unref(rows->base);
+    lk_rollout_form_unref(rows->form);
     lk_store_close(rows->env.store);
     lk_buf_deinit(&rows->storage);
     free((char *)(uintptr_t)rows->path.data);

@@ -13,45 +13,65 @@
 #include "rollout/records.h"
 #include "rollout/shard_manifest.h"
 
+/* What all rows of a store share: the columns that they have. */
+typedef struct lk_rollout_form {
+    struct ArrowSchema schema; /* the record's, payload left out, no dictionaries, all nullable */
+    atomic_uint        refs;   /* private */
+} lk_rollout_form;
+lk_rollout_form *lk_rollout_form_new(void); /* refs = 1 */
+lk_rollout_form *lk_rollout_form_ref(lk_rollout_form *form);
+void             lk_rollout_form_unref(lk_rollout_form *form); /* accepts NULL */
+
 typedef struct lk_rollout_rows {
-    lk_uuid  shard;
-    uint64_t number;
-    lk_bytes path; /* below the shard's directory */
-    struct ArrowSchema
-        schema; /* of batch: the record's columns (no dictionaries), in their order, null where they lack */
-    lk_shared_array *batch;
-    const uint64_t  *addresses; /* of each row in dataset */
-    size_t           count, bytes;
+    lk_uuid                   shard;
+    uint64_t                  number;
+    lk_bytes                  path;   /* below the shard's directory */
+    const struct ArrowSchema *schema; /* of batch: the form's, null where the generation lacks a column */
+    lk_shared_array          *batch;
+    const uint64_t           *addresses; /* of each row in dataset */
+    size_t                    count, bytes;
     /* private */
-    atomic_uint           refs;
-    lk_lance_env          env;     /* rooted at the generation */
-    _Atomic(lk_dataset *) dataset; /* NULL: not opened yet */
-    lk_buf                storage;
-    lk_budget            *budget;
+    atomic_uint      refs;
+    lk_rollout_form *form;
+    lk_lance_env     env;  /* rooted at the generation */
+    lk_dataset      *base; /* of rows of the base table */
+    lk_buf           storage;
+    lk_budget       *budget;
 } lk_rollout_rows;
 
 /* LK_E_NOT_FOUND when the generation is gone (drained and collected); LK_E_CORRUPT_FILE names the file; LK_E_LIMIT. env->store
  * is rooted at the table's directory and outlives the rows. */
-LK_MUST_CHECK lk_rc lk_rollout_rows_load(const lk_lance_env *env, lk_uuid shard,
+LK_MUST_CHECK lk_rc lk_rollout_rows_load(const lk_lance_env *env, lk_rollout_form *form, lk_uuid shard,
     const lk_shard_generation *generation, lk_rollout_rows **out, lk_err *err);
+
+/* A generation that is to be loaded, and what became of it: rows NULL when it is gone. */
+typedef struct lk_rollout_wish {
+    lk_uuid                    shard;
+    const lk_shard_generation *generation;
+    lk_rollout_rows           *rows;
+} lk_rollout_wish;
+
+/* Loads many, on env->pool and the caller's thread, the caller's alone when the pool is busy. After an error no wish has rows. */
+LK_MUST_CHECK lk_rc lk_rollout_rows_load_all(
+    const lk_lance_env *env, lk_rollout_form *form, lk_rollout_wish *wishes, size_t count, lk_err *err);
 
 /* Rows of a generation that was merged, from the base table: these addresses of a version of it, ascending and apart. Path is
  * "". LK_E_SNAPSHOT_GONE when the version was removed. */
-LK_MUST_CHECK lk_rc lk_rollout_rows_of_base(lk_dataset *base, lk_budget *budget, lk_uuid shard,
-    uint64_t number, struct lk_row_set *addresses, lk_rollout_rows **out, lk_err *err);
+LK_MUST_CHECK lk_rc lk_rollout_rows_of_base(lk_dataset *base, lk_budget *budget, lk_rollout_form *form,
+    lk_uuid shard, uint64_t number, struct lk_row_set *addresses, lk_rollout_rows **out, lk_err *err);
 
 /*
  * The rows of a generation that was just written, from memory: batches of a table's columns (borrowed, copied but the
  * payload), whose ids are distinct.
  */
-LK_MUST_CHECK lk_rc lk_rollout_rows_of(const lk_lance_env *env, lk_uuid shard,
+LK_MUST_CHECK lk_rc lk_rollout_rows_of(const lk_lance_env *env, lk_rollout_form *form, lk_uuid shard,
     const lk_shard_generation *generation, const struct ArrowSchema *schema, lk_shared_array *const *batches,
     size_t batch_count, lk_rollout_rows **out, lk_err *err);
 lk_rollout_rows    *lk_rollout_rows_ref(lk_rollout_rows *rows);
 void                lk_rollout_rows_unref(lk_rollout_rows *rows); /* accepts NULL */
 
-/* The generation as a table, for payloads and merges; borrowed. LK_E_NOT_FOUND when it is gone. */
-LK_MUST_CHECK lk_rc lk_rollout_rows_dataset(lk_rollout_rows *rows, lk_dataset **out, lk_err *err);
+/* The generation as a table, for payloads and merges, opened anew: a new reference. LK_E_NOT_FOUND when it is gone. */
+LK_MUST_CHECK lk_rc lk_rollout_rows_dataset(const lk_rollout_rows *rows, lk_dataset **out, lk_err *err);
 
 lk_bytes lk_rollout_rows_id(const lk_rollout_rows *rows, size_t row);
 

@@ -154,8 +154,8 @@ static void flushed(void *context, const lk_shard_generation *generation, const 
     lk_rollout_store *s = context;
     lk_rollout_rows  *made = NULL;
     lk_err            ignored = {0};
-    if (lk_rollout_rows_of(&s->env, s->shard, generation, rows->schema, rows->batches, rows->batch_count,
-            &made, &ignored) == LK_OK) {
+    if (lk_rollout_rows_of(&s->env, lk_rollout_view_form(s->view), s->shard, generation, rows->schema,
+            rows->batches, rows->batch_count, &made, &ignored) == LK_OK) {
         lk_rollout_view_give(s->view, made);
     }
     lk_rollout_view_stir(s->view);

@@ -135,7 +135,7 @@ static lk_rc tail_once(lk_rollout_store *store, const lk_rollout_cursor *seen, l
     lk_rollout_snapshot *now = NULL;
     lk_rc                rc = lk_rollout_store_snapshot(store, 0, &now, err);
     if (rc == LK_OK && seen == NULL) {
-        *out = lk_rollout_snapshot_new(now->base, 0, now->pin_count);
+        *out = lk_rollout_snapshot_new(now->form, now->base, 0, now->pin_count);
         (*out)->without_base = true;
         (*out)->pin_count = now->pin_count;
         memcpy((*out)->pins, now->pins, now->pin_count * sizeof *now->pins);

@@ -23,6 +23,8 @@ typedef struct seen_shard { /* what is known of a shard */
 struct lk_rollout_view {
     const lk_lance_env *env;
 
+    lk_rollout_form *form;
+
     lk_mutex             mutex;
     lk_cond              refreshed;
     lk_cond              stirred;
@@ -58,17 +60,20 @@ void lk_rollout_snapshot_unref(lk_rollout_snapshot *snapshot)
     }
     lk_id_tree_free(snapshot->ids);
     lk_dataset_unref(snapshot->base);
+    lk_rollout_form_unref(snapshot->form);
     free(snapshot->sources);
     free(snapshot->pins);
     free(snapshot);
 }
 
-lk_rollout_snapshot *lk_rollout_snapshot_new(lk_dataset *base, size_t source_room, size_t pin_room)
+lk_rollout_snapshot *lk_rollout_snapshot_new(
+    lk_rollout_form *form, lk_dataset *base, size_t source_room, size_t pin_room)
 {
     lk_rollout_snapshot *snapshot = calloc(1, sizeof *snapshot);
     LK_ASSERT(snapshot != NULL);
     atomic_init(&snapshot->refs, 1);
     snapshot->base = lk_dataset_ref(base);
+    snapshot->form = lk_rollout_form_ref(form);
     snapshot->sources = calloc(source_room + 1, sizeof(lk_rollout_rows *));
     snapshot->pins = calloc(pin_room + 1, sizeof *snapshot->pins);
     LK_ASSERT(snapshot->sources != NULL && snapshot->pins != NULL);
@@ -328,35 +333,38 @@ void lk_rollout_view_give(lk_rollout_view *view, lk_rollout_rows *rows)
     lk_mutex_unlock(&view->mutex);
 }
 
-typedef struct gap { /* a source that has to be loaded */
-    lk_uuid                    shard;
-    const lk_shard_generation *generation;
-    lk_rollout_rows          **out;
-} gap;
+/* Generations that nobody has in memory yet, and their places among the sources. */
+typedef struct missing {
+    lk_rollout_wish *wishes;
+    size_t          *places;
+    size_t           count;
+} missing;
 
-typedef struct loading {
-    const lk_rollout_view *view;
-    gap                   *gaps;
-    size_t                 count;
-} loading;
-
-static lk_rc load_gap(void *context, size_t part, lk_err *err)
-{
-    loading *l = context;
-    gap     *g = &l->gaps[part];
-    return lk_rollout_rows_load(l->view->env, g->shard, g->generation, g->out, err);
-}
-
-/* The sources of one shard, the newest first; gaps for those that nobody has. at: as of find_loaded. */
+/* The sources of one shard, the newest first. at: as of find_loaded. */
 static void add_sources(
-    lk_rollout_view *view, const seen_shard *shard, size_t *at, lk_rollout_snapshot *next, loading *l)
+    lk_rollout_view *view, const seen_shard *shard, size_t *at, lk_rollout_snapshot *next, missing *m)
 {
     for (size_t i = shard->manifest.generation_count; i > 0; i--) {
         const lk_shard_generation *g = &shard->manifest.generations[i - 1];
         lk_rollout_rows           *rows = find_loaded(view->snapshot, at, shard->id, g);
         rows = rows != NULL ? lk_rollout_rows_ref(rows) : find_given(view, shard->id, g);
         if (rows == NULL) {
-            l->gaps[l->count++] = (gap){shard->id, g, &next->sources[next->source_count]};
+            m->wishes[m->count] = (lk_rollout_wish){.shard = shard->id, .generation = g};
+            m->places[m->count++] = next->source_count;
+        }
+        next->sources[next->source_count++] = rows;
+    }
+}
+
+static lk_rc load_missing(lk_rollout_view *view, lk_rollout_snapshot *next, const missing *m, lk_err *err)
+{
+    lk_rc rc = lk_rollout_rows_load_all(view->env, view->form, m->wishes, m->count, err);
+    for (size_t i = 0; rc == LK_OK && i < m->count; i++) {
+        next->sources[m->places[i]] = m->wishes[i].rows;
+    }
+    for (size_t i = 0; rc == LK_OK && i < m->count; i++) {
+        if (m->wishes[i].rows == NULL) {
+            rc = lk_fail(err, LK_E_NOT_FOUND, "generation %.*s", LK_FMT(m->wishes[i].generation->path));
         }
         next->sources[next->source_count++] = rows;
     }
@@ -364,24 +372,24 @@ static void add_sources(
 
 static lk_rc put_together(lk_rollout_view *view, lk_rollout_snapshot **out, lk_err *err)
 {
-    size_t  room = 0, at = 0;
-    loading l = {.view = view};
+    size_t room = 0, at = 0;
     for (size_t i = 0; i < view->shard_count; i++) {
         room += view->shards[i].manifest.generation_count;
     }
-    lk_rollout_snapshot *next = lk_rollout_snapshot_new(view->base, room, view->shard_count);
+    missing m = {calloc(room + 1, sizeof *m.wishes), calloc(room + 1, sizeof *m.places), 0};
+    LK_ASSERT(m.wishes != NULL && m.places != NULL);
+    lk_rollout_snapshot *next = lk_rollout_snapshot_new(view->form, view->base, room, view->shard_count);
     for (size_t i = 0; i < view->shard_count; i++) {
         const lk_shard_manifest *manifest = &view->shards[i].manifest;
         next->pins[next->pin_count++] =
             (lk_rollout_pin){view->shards[i].id, manifest->version, manifest->current_generation};
     }
-    l.gaps = calloc(room + 1, sizeof *l.gaps);
-    LK_ASSERT(l.gaps != NULL);
     for (size_t i = view->shard_count; i > 0; i--) { /* the higher shard id counts more */
-        add_sources(view, &view->shards[i - 1], &at, next, &l);
+        add_sources(view, &view->shards[i - 1], &at, next, &m);
     }
-    lk_rc rc = lk_each(helpers(view), l.count, load_gap, &l, err);
-    free(l.gaps);
+    lk_rc rc = m.count == 0 ? LK_OK : load_missing(view, next, &m, err);
+    free(m.wishes);
+    free(m.places);
     if (rc != LK_OK) {
         lk_rollout_snapshot_unref(next);
         return rc;
@@ -438,6 +446,7 @@ lk_rollout_view *lk_rollout_view_new(const lk_lance_env *env, lk_dataset *base)
     LK_ASSERT(view != NULL);
     view->env = env;
     view->base = lk_dataset_ref(base);
+    view->form = lk_rollout_form_new();
     view->moved = true;
     lk_mutex_init(&view->mutex, LK_RANK_ENGINE);
     lk_cond_init(&view->refreshed);
@@ -457,6 +466,7 @@ void lk_rollout_view_free(lk_rollout_view *view)
     forget_given(view, view->given_count);
     lk_rollout_snapshot_unref(view->snapshot);
     lk_dataset_unref(view->base);
+    lk_rollout_form_unref(view->form);
     lk_cond_deinit(&view->refreshed);
     lk_cond_deinit(&view->stirred);
     lk_mutex_deinit(&view->mutex);
@@ -508,7 +518,7 @@ static int by_order(const void *a, const void *b)
 static lk_rollout_snapshot *grow(const lk_rollout_snapshot *last, lk_rollout_rows **added, size_t count)
 {
     lk_rollout_snapshot *next =
-        lk_rollout_snapshot_new(last->base, last->source_count + count, last->pin_count);
+        lk_rollout_snapshot_new(last->form, last->base, last->source_count + count, last->pin_count);
     size_t at = 0;
     memcpy(next->pins, last->pins, last->pin_count * sizeof *last->pins);
     next->pin_count = last->pin_count;
@@ -553,6 +563,11 @@ lk_rc lk_rollout_view_recall(lk_rollout_view *view, uint64_t age_ms, lk_rollout_
     return LK_OK;
 }
 
+lk_rollout_form *lk_rollout_view_form(const lk_rollout_view *view)
+{
+    return view->form;
+}
+
 lk_rollout_snapshot *lk_rollout_view_last(lk_rollout_view *view)
 {
     lk_mutex_lock(&view->mutex);
@@ -566,7 +581,7 @@ lk_rc lk_rollout_view_at(lk_rollout_view *view, uint64_t version, lk_rollout_sna
     lk_dataset *base = NULL;
     lk_rc       rc = lk_dataset_open(view->env, version, &base, err);
     if (rc == LK_OK) {
-        *out = lk_rollout_snapshot_new(base, 0, 0);
+        *out = lk_rollout_snapshot_new(view->form, base, 0, 0);
         lk_rollout_snapshot_seal(*out);
         lk_dataset_unref(base);
     }
@@ -710,82 +725,19 @@ static lk_rc find_in_base(lk_rollout_snapshot *snapshot, const struct ArrowSchem
 lk_rc lk_rollout_snapshot_find(lk_rollout_snapshot *snapshot, const lk_bytes *ids, size_t count,
     lk_cancel *cancel, struct ArrowArray *out, size_t *wanted, lk_err *err)
 {
-    struct ArrowSchema schema = {0};
+    const struct ArrowSchema *schema = &snapshot->form->schema;
     finding f = {.ids = ids, .count = count, .wanted = wanted, .done = calloc(count + 1, sizeof(bool))};
     LK_ASSERT(f.done != NULL);
-    lk_rollout_rows_schema(&schema);
     find_in_sources(snapshot, &f);
-    lk_rc              rc = find_in_base(snapshot, &schema, cancel, &f, err);
+    lk_rc              rc = find_in_base(snapshot, schema, cancel, &f, err);
     struct ArrowArray *arrays = (struct ArrowArray *)(void *)f.parts.data;
     if (rc == LK_OK) {
-        rc = lk_array_concat(&schema, arrays, f.found, out, err);
+        rc = lk_array_concat(schema, arrays, f.found, out, err);
     }
     for (size_t i = 0; i < f.found; i++) {
         lk_array_release(&arrays[i]);
     }
     lk_buf_deinit(&f.parts);
-    lk_schema_release(&schema);
     free(f.done);
-    return rc;
-}
-
-/* -- payloads -------------------------------------------------------------------------------------------------------- */
-
-static lk_rc one_row(lk_batches *batches, struct ArrowArray *out, bool *found, lk_err *err)
-{
-    lk_rc rc = LK_OK;
-    *found = false;
-    for (bool more = true; rc == LK_OK && more && !*found;) {
-        struct ArrowArray batch = {0};
-        rc = lk_batches_next(batches, &batch, err);
-        more = rc == LK_OK && batch.release != NULL;
-        if (more && batch.length > 0) {
-            lk_array_move(&batch, out);
-            *found = true;
-        }
-        lk_array_release(&batch);
-    }
-    return rc;
-}
-
-lk_rc lk_rollout_snapshot_payload(lk_rollout_snapshot *snapshot, lk_bytes id, lk_cancel *cancel,
-    struct ArrowArray *out, bool *found, lk_err *err)
-{
-    lk_rollout_place place = {0};
-    bool             in_source = lk_rollout_snapshot_place(snapshot, id, &place);
-    lk_dataset      *dataset = snapshot->base;
-    lk_rc            rc = in_source ? lk_rollout_rows_dataset(place.rows, &dataset, err) : LK_OK;
-    if (rc != LK_OK) {
-        return rc;
-    }
-    int64_t     column = lk_schema_find(lk_dataset_schema(dataset), LK_LITERAL("binary_payload"));
-    int64_t     id_column = lk_schema_find(lk_dataset_schema(dataset), LK_LITERAL("id"));
-    lk_batches *batches = NULL;
-    if (column < 0) {
-        return lk_refuse(err, LK_E_UNSUPPORTED_FORMAT, "this store has no column binary_payload");
-    }
-    const size_t          columns[] = {(size_t)column};
-    const lk_value        value = {.kind = LK_VALUE_BYTES, .as.bytes = id};
-    const lk_predicate    same = {.kind = LK_PREDICATE_COMPARE,
-           .column = (size_t)id_column,
-           .compare = LK_EQ,
-           .values = &value,
-           .value_count = 1};
-    const lk_scan_options options = {.columns = columns,
-        .column_count = 1,
-        .predicate = in_source ? NULL : &same,
-        .limit = UINT64_MAX,
-        .cancel = cancel};
-    if (in_source) {
-        const lk_take_rows rows = {LK_TAKE_ADDRESS, &place.rows->addresses[place.row], 1};
-        rc = lk_dataset_take(dataset, &rows, &options, &batches, err);
-    } else {
-        rc = lk_dataset_scan(dataset, &options, &batches, err);
-    }
-    *found = false;
-    if (rc == LK_OK) {
-        rc = one_row(batches, out, found, err);
-    }
-    lk_batches_close(batches);
     return rc;
 }

@@ -26,6 +26,7 @@ typedef struct lk_rollout_pin {
 
 typedef struct lk_rollout_snapshot {
     lk_dataset        *base;
+    lk_rollout_form   *form;         /* of all rows */
     bool               without_base; /* its rows do not count: what came since, and nothing else */
     lk_rollout_pin    *pins;         /* of every shard, ascending; none for the base table at a version */
     size_t             pin_count;
@@ -66,8 +67,10 @@ void     lk_rollout_view_rest(lk_rollout_view *view, uint64_t stirs, uint64_t de
 
 /* A snapshot of other sources: without any, until as many as `room` were put in, in the order in which they count; then
  * sealed, and immutable from there on. */
-lk_rollout_snapshot *lk_rollout_snapshot_new(lk_dataset *base, size_t room, size_t pin_room);
-void                 lk_rollout_snapshot_seal(lk_rollout_snapshot *snapshot);
+lk_rollout_snapshot *lk_rollout_snapshot_new(
+    lk_rollout_form *form, lk_dataset *base, size_t room, size_t pin_room);
+lk_rollout_form *lk_rollout_view_form(const lk_rollout_view *view); /* borrowed */
+void             lk_rollout_snapshot_seal(lk_rollout_snapshot *snapshot);
 
 lk_rollout_snapshot *lk_rollout_snapshot_ref(lk_rollout_snapshot *snapshot);
 void                 lk_rollout_snapshot_unref(lk_rollout_snapshot *snapshot); /* accepts NULL */
@@ -86,10 +89,5 @@ static inline bool lk_rollout_snapshot_has_base(const lk_rollout_snapshot *snaps
  */
 LK_MUST_CHECK lk_rc lk_rollout_snapshot_find(lk_rollout_snapshot *snapshot, const lk_bytes *ids, size_t count,
     lk_cancel *cancel, struct ArrowArray *out, size_t *wanted, lk_err *err);
-
-/* The payload of an id's row as a batch of one row with one column, large binary. *found = false: no such row; the value may
- * be null. */
-LK_MUST_CHECK lk_rc lk_rollout_snapshot_payload(lk_rollout_snapshot *snapshot, lk_bytes id, lk_cancel *cancel,
-    struct ArrowArray *out, bool *found, lk_err *err);
 
 #endif
