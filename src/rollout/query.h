@@ -4,7 +4,8 @@
  * query.h - a snapshot's records: filtered, each id once, in a stated order, a page at a time.
  *
  * Filters judge the row that counts of an id: an older copy does not come back because the newer one was filtered out.
- * The keys of all rows that are left are held in memory (charged to the budget); their columns only for the batch at hand.
+ * Of a page the keys of about twice its rows are held in memory, without a limit of all rows (charged to the budget); their
+ * columns only for the batch at hand. Without an order nothing is held.
  *
  * Threads: a stream is confined.
  */
@@ -44,13 +45,13 @@ typedef struct lk_rollout_query {
     lk_cancel            *cancel; /* NULL: never */
 } lk_rollout_query;
 
-/* Batches of the asked columns in the record's order, without dictionaries. References the snapshot. LK_E_LIMIT when the keys
- * exceed the budget; LK_E_CORRUPT_FILE names the file. */
+/* Batches of the asked columns in the record's order, without dictionaries. References the snapshot; budget and cancel outlive
+ * the stream. LK_E_LIMIT when the keys exceed the budget; LK_E_CORRUPT_FILE names the file. */
 LK_MUST_CHECK lk_rc lk_rollout_query_open(
     lk_rollout_snapshot *snapshot, const lk_rollout_query *query, lk_batches **out, lk_err *err);
 
-/* How many rows the page has that were not read yet; the key of its last one (false: it has none), borrowed from the
- * stream. */
+/* How many rows the page has that were not read yet (of LK_ROLLOUT_ANY: at least so many, and none only at the end); the key of
+ * its last one (false: it has none, or no order), borrowed from the stream. */
 uint64_t lk_rollout_query_count(const lk_batches *stream);
 bool     lk_rollout_query_last(const lk_batches *stream, lk_rollout_key *key);
 

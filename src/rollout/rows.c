@@ -14,7 +14,7 @@
 
 /* -- columns ----------------------------------------------------------------------------------------------------- */
 
-void lk_rollout_rows_schema(struct ArrowSchema *out)
+static void make_schema(bool payload, struct ArrowSchema *out)
 {
     struct ArrowSchema records = {0}, values = {0};
     lk_err             err = {0};
@@ -22,7 +22,7 @@ void lk_rollout_rows_schema(struct ArrowSchema *out)
     lk_record_schema(true, &records);
     lk_rc rc = lk_schema_decode_dictionaries(&records, &values, &err);
     for (size_t i = 0; i < LK_RECORD_COLUMNS; i++) {
-        if (i != LK_RECORD_COLUMN_binary_payload) {
+        if (payload || i != LK_RECORD_COLUMN_binary_payload) {
             chosen[count++] = i;
         }
     }
@@ -37,12 +37,18 @@ void lk_rollout_rows_schema(struct ArrowSchema *out)
     lk_schema_release(&values);
 }
 
+void lk_rollout_rows_schema(struct ArrowSchema *out)
+{
+    make_schema(false, out);
+}
+
 lk_rollout_form *lk_rollout_form_new(void)
 {
     lk_rollout_form *form = calloc(1, sizeof *form);
     LK_ASSERT(form != NULL);
     atomic_init(&form->refs, 1);
-    lk_rollout_rows_schema(&form->schema);
+    make_schema(false, &form->schema);
+    make_schema(true, &form->whole);
     return form;
 }
 
@@ -56,6 +62,7 @@ void lk_rollout_form_unref(lk_rollout_form *form)
 {
     if (form != NULL && atomic_fetch_sub(&form->refs, 1) == 1) {
         lk_schema_release(&form->schema);
+        lk_schema_release(&form->whole);
         free(form);
     }
 }

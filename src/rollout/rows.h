@@ -16,6 +16,7 @@
 /* What all rows of a store share: the columns that they have. */
 typedef struct lk_rollout_form {
     struct ArrowSchema schema; /* the record's, payload left out, no dictionaries, all nullable */
+    struct ArrowSchema whole;  /* the same with the payload */
     atomic_uint        refs;   /* private */
 } lk_rollout_form;
 lk_rollout_form *lk_rollout_form_new(void); /* refs = 1 */
