@@ -55,6 +55,20 @@ static double median(double *values, uint64_t count)
 
 /* -- lists and records ---------------------------------------------------------------------------------------------- */
 
+/* Bytes that this process asked the kernel for. */
+static unsigned long long bytes_read(void)
+{
+    unsigned long long bytes = 0;
+    FILE              *io = fopen("/proc/self/io", "r");
+    if (io == NULL || fscanf(io, "rchar: %llu", &bytes) != 1) {
+        bytes = 0;
+    }
+    if (io != NULL) {
+        (void)fclose(io);
+    }
+    return bytes;
+}
+
 /* ids: NULL, or where they go, one after the other with a NUL each. */
 static lk_rc list_once(
     lk_rollout_store *store, uint64_t limit, lk_buf *json, lk_buf *ids, uint64_t *rows, lk_err *err)
@@ -138,8 +152,8 @@ static lk_rc run_lists(plan *p, lk_err *err)
         id = id < ids.data + ids.size ? id : ids.data;
     }
     if (rc == LK_OK) {
-        printf("{\"rows\":%llu,\"cold_ms\":%.3f,\"warm_ms\":%.3f,\"get_ms\":%.4f}\n",
-            (unsigned long long)rows, cold, warm, median(took, p->gets));
+        printf("{\"rows\":%llu,\"cold_ms\":%.3f,\"warm_ms\":%.3f,\"get_ms\":%.4f,\"read_bytes\":%llu}\n",
+            (unsigned long long)rows, cold, warm, median(took, p->gets), bytes_read());
     }
     lk_rollout_store_unref(store);
     lk_buf_deinit(&json);

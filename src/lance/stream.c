@@ -1,6 +1,8 @@
 /* stream.c - see stream.h. */
 #include "lance/stream.h"
 
+#include "lance/cpu.h"
+
 #include <string.h>
 
 static const uint16_t *reps(const lk_stream *stream)
@@ -47,17 +49,37 @@ static unsigned level_map(const lk_page_layout *layout, uint16_t *map)
     return level;
 }
 
+LK_VECTOR static uint16_t highest(const uint16_t *levels, uint64_t count)
+{
+    uint16_t most = 0;
+    for (uint64_t at = 0; at < count; at++) {
+        most = levels[at] > most ? levels[at] : most;
+    }
+    return most;
+}
+
+LK_VECTOR static uint64_t count_from(const uint16_t *levels, uint64_t count, uint16_t least)
+{
+    uint64_t found = 0;
+    for (uint64_t at = 0; at < count; at++) {
+        found += levels[at] >= least;
+    }
+    return found;
+}
+
 static lk_rc append_reps(lk_stream *stream, const uint16_t *rep, uint64_t count, lk_err *err)
 {
     uint16_t *to = (uint16_t *)(void *)stream->rep.data + stream->count;
-    for (uint64_t at = 0; at < count; at++) {
-        uint16_t level = rep == NULL ? 0 : rep[at];
-        if (level > stream->lists) {
-            return lk_fail(err, LK_E_CORRUPT_FILE, "a repetition level of %u", level);
-        }
-        stream->rows += level == stream->lists;
-        to[at] = level;
+    if (rep == NULL) {
+        memset(to, 0, count * sizeof *to);
+    } else {
+        memcpy(to, rep, count * sizeof *to);
     }
+    uint16_t most = highest(to, count);
+    if (most > stream->lists) {
+        return lk_fail(err, LK_E_CORRUPT_FILE, "a repetition level of %u", most);
+    }
+    stream->rows += count_from(to, count, (uint16_t)stream->lists);
     return stream->count > 0 || count == 0 || to[0] == stream->lists
                ? LK_OK
                : lk_fail(err, LK_E_CORRUPT_FILE, "rows begin in the middle of one");
@@ -69,12 +91,17 @@ static lk_rc append_defs(
     uint16_t  map[2 * LK_LAYERS_MAX + 1];
     unsigned  levels = level_map(layout, map);
     uint16_t *to = (uint16_t *)(void *)stream->def.data + stream->count;
+    uint16_t  most = def == NULL ? 0 : highest(def, count);
+    if (most >= levels) {
+        return lk_fail(err, LK_E_CORRUPT_FILE, "a definition level of %u", most);
+    }
+    if (most == 0) {
+        memset(to, 0, count * sizeof *to);
+        return LK_OK;
+    }
+    stream->has_defs = true;
     for (uint64_t at = 0; at < count; at++) {
-        uint16_t level = def == NULL ? 0 : def[at];
-        if (level >= levels) {
-            return lk_fail(err, LK_E_CORRUPT_FILE, "a definition level of %u", level);
-        }
-        to[at] = map[level];
+        to[at] = map[def[at]];
     }
     return LK_OK;
 }
@@ -120,13 +147,20 @@ static bool is_slot(const lk_stream *stream, lk_slots slots, uint64_t entry)
     return reps(stream)[entry] >= slots.rep && defs(stream)[entry] < slots.def;
 }
 
+LK_VECTOR static uint64_t count_slots(
+    const uint16_t *rep, const uint16_t *def, uint64_t count, uint16_t least, uint16_t below)
+{
+    uint64_t found = 0;
+    for (uint64_t at = 0; at < count; at++) {
+        found += (rep[at] >= least) & (def[at] < below);
+    }
+    return found;
+}
+
 uint64_t lk_stream_count(const lk_stream *stream, lk_slots slots)
 {
-    uint64_t count = 0;
-    for (uint64_t entry = 0; entry < stream->count; entry++) {
-        count += is_slot(stream, slots, entry);
-    }
-    return count;
+    return stream->has_defs ? count_slots(reps(stream), defs(stream), stream->count, slots.rep, slots.def)
+                            : count_from(reps(stream), stream->count, slots.rep);
 }
 
 /* Levels as lk_validity_append takes them, for the next slots from *entry on: 1 = null. */
@@ -147,6 +181,9 @@ static uint64_t next_levels(
 lk_rc lk_stream_validity(const lk_stream *stream, size_t layer, lk_validity *out, lk_err *err)
 {
     uint16_t levels[1024];
+    if (!stream->has_defs) {
+        return LK_OK; /* nothing is null */
+    }
     lk_slots slots = lk_stream_slots(stream, layer);
     uint64_t total = lk_stream_count(stream, slots), entry = 0, done = 0;
     lk_rc    rc = LK_OK;
@@ -156,6 +193,25 @@ lk_rc lk_stream_validity(const lk_stream *stream, size_t layer, lk_validity *out
         done += count;
     }
     return rc;
+}
+
+/* Without nulls and empty lists: every list has its items behind one another. Returns how many items there are. */
+static uint64_t put_offsets(
+    const lk_stream *stream, uint16_t list, uint16_t item, uint8_t *out, unsigned width)
+{
+    const uint16_t *rep = reps(stream);
+    uint64_t        items = 0, slot = 0;
+    for (uint64_t entry = 0; width == 4 && entry < stream->count; entry++) {
+        lk_store_u32(out + slot * 4, (uint32_t)items); /* room for one more than there are */
+        slot += rep[entry] >= list;
+        items += rep[entry] >= item;
+    }
+    for (uint64_t entry = 0; width == 8 && entry < stream->count; entry++) {
+        lk_store_u64(out + slot * 8, items);
+        slot += rep[entry] >= list;
+        items += rep[entry] >= item;
+    }
+    return items;
 }
 
 lk_rc lk_stream_offsets(const lk_stream *stream, size_t layer, unsigned width, lk_buffer *out, lk_err *err)
@@ -170,7 +226,11 @@ lk_rc lk_stream_offsets(const lk_stream *stream, size_t layer, unsigned width, l
     if (rc != LK_OK) {
         return rc;
     }
-    for (uint64_t entry = 0; entry < stream->count; entry++) {
+    if (!stream->has_defs) {
+        item = put_offsets(stream, slots.rep, items.rep, out->data, width);
+        slot = total;
+    }
+    for (uint64_t entry = 0; stream->has_defs && entry < stream->count; entry++) {
         if (is_slot(stream, slots, entry)) {
             memcpy(out->data + slot++ * width, &item, width);
         }

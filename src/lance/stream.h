@@ -20,6 +20,7 @@ typedef struct lk_stream {
     unsigned  lists;    /* how many of the layers are lists */
     lk_buffer rep, def; /* u16 */
     uint64_t  count;    /* entries */
+    bool      has_defs; /* some entry is no valid value: a null or an empty list */
     uint64_t  rows;     /* entries that start one */
     lk_column values;
 } lk_stream;

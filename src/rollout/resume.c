@@ -435,16 +435,20 @@ static lk_rc check_store(
     const lk_lance_env *env, const lk_rollout_cursor *cursor, const lk_dataset *now, lk_err *err)
 {
     lk_dataset *base = NULL;
-    lk_err      ignored = {0};
-    lk_rc       rc = LK_OK;
+    lk_err      opening = {0};
     if (cursor->base_version == lk_dataset_version(now)) {
         return check_identity(now, cursor, err);
     }
     if (cursor->base_version > lk_dataset_version(now) || cursor->base_version == 0) {
         return lk_refuse(err, LK_E_INVALID_REQUEST, "the cursor is of another store");
     }
-    if (lk_dataset_open(env, cursor->base_version, &base, &ignored) == LK_OK) { /* else it was removed */
+    lk_rc rc = lk_dataset_open(env, cursor->base_version, &base, &opening);
+    if (rc == LK_OK) {
         rc = check_identity(base, cursor, err);
+    } else if (rc == LK_E_NOT_FOUND) {
+        rc = LK_OK; /* removed: what it was cannot be told */
+    } else {
+        *err = opening;
     }
     lk_dataset_unref(base);
     return rc;

@@ -1,5 +1,6 @@
 /* rows_load.c - see rows.h: generations read from storage, one or many. */
 #include "arrow/schema.h"
+#include "base/each.h"
 #include "lance/manifest.h"
 #include "rollout/cell.h"
 #include "rollout/id_map.h"
@@ -201,94 +202,37 @@ lk_rc lk_rollout_rows_read(lk_rollout_rows *rows, lk_dataset *dataset, struct lk
 
 /* -- many --------------------------------------------------------------------------------------------------------- */
 
-enum { WISHES_A_THREAD = 8, THREADS_MAX = 64 };
+enum { WISHES_MIN = 8 }; /* fewer are loaded before a thread is awake */
 
 typedef struct crew {
     lk_lance_env     env; /* without a pool: each generation is one thread's */
     lk_rollout_form *form;
     lk_rollout_wish *wishes;
-    size_t           count;
-    atomic_size_t    next;
-    atomic_bool      failed;
-    lk_mutex         mutex;
-    lk_cond          ended;
-    size_t           running; /* by mutex, as are the following */
-    lk_rc            rc;
-    lk_err           err;
 } crew;
 
-static void load_some(crew *c)
+static lk_rc load_one(void *context, size_t part, lk_err *err)
 {
-    for (size_t i = atomic_fetch_add(&c->next, 1); i < c->count && !atomic_load(&c->failed);
-         i = atomic_fetch_add(&c->next, 1)) {
-        lk_err err = {0};
-        lk_rc  rc = lk_rollout_rows_load(
-             &c->env, c->form, c->wishes[i].shard, c->wishes[i].generation, &c->wishes[i].rows, &err);
-        if (rc != LK_OK && rc != LK_E_NOT_FOUND) {
-            atomic_store(&c->failed, true);
-            lk_mutex_lock(&c->mutex);
-            if (c->rc == LK_OK) {
-                c->rc = rc;
-                c->err = err;
-            }
-            lk_mutex_unlock(&c->mutex);
-        }
+    const crew      *c = context;
+    lk_rollout_wish *wish = &c->wishes[part];
+    lk_err           reason = {0};
+    lk_rc rc = lk_rollout_rows_load(&c->env, c->form, wish->shard, wish->generation, &wish->rows, &reason);
+    if (rc == LK_OK || rc == LK_E_NOT_FOUND) {
+        return LK_OK;
     }
-}
-
-static void run_member(void *context)
-{
-    crew *c = context;
-    load_some(c);
-    lk_mutex_lock(&c->mutex);
-    c->running--;
-    lk_cond_signal(&c->ended);
-    lk_mutex_unlock(&c->mutex);
-}
-
-static void start_members(crew *c, lk_pool *pool)
-{
-    size_t members = pool == NULL ? 0 : c->count / WISHES_A_THREAD;
-    size_t most = pool == NULL ? 0 : lk_pool_thread_count(pool);
-    members = members < most ? members : most;
-    for (size_t i = 0; i < members && i < THREADS_MAX; i++) {
-        lk_err busy = {0};
-        lk_mutex_lock(&c->mutex);
-        c->running++;
-        lk_mutex_unlock(&c->mutex);
-        if (lk_pool_submit(pool, run_member, c, &busy) != LK_OK) {
-            lk_mutex_lock(&c->mutex);
-            c->running--;
-            lk_mutex_unlock(&c->mutex);
-            break;
-        }
-    }
+    *err = reason;
+    return rc;
 }
 
 lk_rc lk_rollout_rows_load_all(
     const lk_lance_env *env, lk_rollout_form *form, lk_rollout_wish *wishes, size_t count, lk_err *err)
 {
-    crew c = {.env = *env, .form = form, .wishes = wishes, .count = count};
+    crew     c = {.env = *env, .form = form, .wishes = wishes};
+    lk_pool *pool = env->store->far || count >= WISHES_MIN ? env->pool : NULL;
     c.env.pool = NULL;
-    atomic_init(&c.next, 0);
-    atomic_init(&c.failed, false);
-    lk_mutex_init(&c.mutex, LK_RANK_ENGINE);
-    lk_cond_init(&c.ended);
-    start_members(&c, env->pool);
-    load_some(&c);
-    lk_mutex_lock(&c.mutex);
-    while (c.running > 0) {
-        lk_cond_wait(&c.ended, &c.mutex);
-    }
-    lk_mutex_unlock(&c.mutex);
-    for (size_t i = 0; c.rc != LK_OK && i < count; i++) {
+    lk_rc rc = lk_each(pool, count, load_one, &c, err);
+    for (size_t i = 0; rc != LK_OK && i < count; i++) {
         lk_rollout_rows_unref(wishes[i].rows);
         wishes[i].rows = NULL;
     }
-    if (c.rc != LK_OK) {
-        *err = c.err;
-    }
-    lk_cond_deinit(&c.ended);
-    lk_mutex_deinit(&c.mutex);
-    return c.rc;
+    return rc;
 }

@@ -366,8 +366,8 @@ static lk_rc load_missing(lk_rollout_view *view, lk_rollout_snapshot *next, cons
         if (m->wishes[i].rows == NULL) {
             rc = lk_fail(err, LK_E_NOT_FOUND, "generation %.*s", LK_FMT(m->wishes[i].generation->path));
         }
-        next->sources[next->source_count++] = rows;
     }
+    return rc;
 }
 
 static lk_rc put_together(lk_rollout_view *view, lk_rollout_snapshot **out, lk_err *err)
