@@ -184,6 +184,10 @@ lk_rc rollout_read_query(rollout_call *call, lk_rollout_list_query *out, lk_err 
     if (out->version == 0 && !out->has_cursor) {
         out->version = rollout_pinned(call->service, call->target.name);
     }
+    bool has_bytes = out->format == LK_ROLLOUT_AS_ARROW || out->format == LK_ROLLOUT_AS_PARQUET;
+    if (rc == LK_OK && out->inline_payload && !has_bytes) {
+        rc = lk_refuse(err, LK_E_INVALID_REQUEST, "payload=inline goes with format=arrow or format=parquet");
+    }
     if (rc == LK_OK && out->format == LK_ROLLOUT_AS_PARQUET && call->service->options.write_parquet == NULL) {
         rc = lk_refuse(err, LK_E_UNSUPPORTED_MEDIA, "this server writes no Parquet");
     }

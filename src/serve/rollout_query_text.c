@@ -244,6 +244,7 @@ typedef enum parameter {
     CURSOR,
     VERSION,
     FORMAT,
+    PAYLOAD,
     PARAMETERS
 } parameter;
 
@@ -271,6 +272,9 @@ static lk_rc set(parameter which, lk_bytes value, lk_arena *arena, lk_rollout_li
     case FORMAT:
         out->has_format = true;
         return read_format(value, &out->format, err);
+    case PAYLOAD:
+        out->inline_payload = true;
+        return lk_bytes_equal(value, LK_LITERAL("inline")) ? LK_OK : wrong("payload", "inline", err);
     case PARAMETERS:
         break;
     }
@@ -280,9 +284,9 @@ static lk_rc set(parameter which, lk_bytes value, lk_arena *arena, lk_rollout_li
 /* What does not go together. */
 static lk_rc check(const lk_rollout_list_query *q, lk_err *err)
 {
-    if ((q->query.columns >> LK_RECORD_COLUMN_binary_payload & 1) != 0) {
-        return lk_refuse(
-            err, LK_E_INVALID_REQUEST, "columns: payloads are read one at a time, by .../ID/blob");
+    if (!q->inline_payload && (q->query.columns >> LK_RECORD_COLUMN_binary_payload & 1) != 0) {
+        return lk_refuse(err, LK_E_INVALID_REQUEST,
+            "columns: payloads are read one at a time, by .../ID/blob, or with payload=inline");
     }
     if (q->has_cursor && (q->query.offset > 0 || q->version > 0 || q->query.order == LK_ROLLOUT_ANY)) {
         return lk_refuse(err, LK_E_INVALID_REQUEST, "a cursor goes without offset, version and order=none");
@@ -294,7 +298,7 @@ lk_rc lk_rollout_list_query_read(
     lk_bytes query_string, lk_arena *arena, lk_rollout_list_query *out, lk_err *err)
 {
     static const char *const names[PARAMETERS] = {
-        "limit", "offset", "filters", "order", "columns", "cursor", "version", "format"};
+        "limit", "offset", "filters", "order", "columns", "cursor", "version", "format", "payload"};
     lk_rc rc = LK_OK;
     *out = (lk_rollout_list_query){.query.limit = UINT64_MAX};
     for (size_t i = 0; rc == LK_OK && i < PARAMETERS; i++) {

@@ -17,6 +17,7 @@ typedef struct lk_rollout_list_query {
     uint64_t          version; /* 0: none was asked for */
     lk_rollout_format format;
     bool              has_format, has_cursor; /* they were there */
+    bool              inline_payload;         /* columns may name it */
 } lk_rollout_list_query;
 
 /* Memory in the arena. LK_E_INVALID_REQUEST names the parameter, of filters the key. */

@@ -37,7 +37,7 @@ static void every_parameter_is_taken(void **state)
     assert_int_equal(query.format, LK_ROLLOUT_AS_NDJSON);
     assert_int_equal(read_text("cursor=abc&limit=1"), LK_OK);
     assert_true(query.has_cursor && lk_bytes_equal(query.cursor, LK_LITERAL("abc")));
-    assert_int_equal(read_text("columns=id,binary_payload&payload=inline"), LK_E_INVALID_REQUEST);
+    assert_int_equal(read_text("columns=id,binary_payload&payload=inline"), LK_OK);
 }
 
 static void filters_are_conditions_of_named_columns(void **state)
@@ -65,7 +65,7 @@ static void what_is_wrong_is_named(void **state)
 {
     static const char *const wrong[] = {"limit=", "limit=-1", "limit=1.5", "limit=18446744073709551616",
         "offset=x", "order=size", "columns=", "columns=id,", "columns=nothing", "columns=binary_payload",
-        "version=0", "version=a", "format=csv", "cursor=a&offset=1", "cursor=a&version=1",
+        "version=0", "version=a", "format=csv", "payload=all", "cursor=a&offset=1", "cursor=a&version=1",
         "cursor=&order=none", "limit=%zz", "filters=", "filters=[]", "filters={", "filters={}x",
         "filters={\"reward\":1}", "filters={\"nothing\":\"a\"}", "filters={\"include_in_training\":\"true\"}",
         "filters={\"role\":true}", "filters={\"role\":{\"in\":[1]}}", "filters={\"role\":{\"out\":[]}}",

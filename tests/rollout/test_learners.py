@@ -1,8 +1,12 @@
 """test_learners.py - what a learner does beyond one list: counts by policy version, waiting for new rows, projections,
 trajectories."""
+import io
 import json
 import threading
 import time
+
+import pyarrow as pa
+import pyarrow.parquet as parquet
 
 import rollout
 
@@ -35,12 +39,17 @@ def test_a_tail_waits_for_new_rows_and_gives_each_once(instance, store):
     assert got == ["r5", "r6"] and 0.4 <= time.monotonic() - start < 10
 
 
-def test_a_projection_has_its_columns_and_never_the_payload(instance, store):
+def test_a_projection_has_its_columns_and_the_payload_only_by_name(instance, store):
     assert instance.put_blobs(store, [{"id": "a", "rollout_id": "t", "reward": 0.5}], [("0", b"xyz")]).status == 201
     assert instance.list(store, columns="reward,id") == [{"id": "a", "reward": 0.5}]
-    for form in ("", "&payload=inline", "&payload=inline&format=arrow", "&payload=inline&format=parquet"):
-        refused = instance.request("GET", f"/api/v1/rollouts/{store}/records?columns=id,binary_payload{form}")
+    path = f"/api/v1/rollouts/{store}/records?columns=id,binary_payload"
+    for form in ("", "&payload=inline", "&format=arrow"):
+        refused = instance.request("GET", path + form)
         assert (refused.status, refused.code) == (400, "INVALID_REQUEST"), form
+    arrow = instance.call("GET", path + "&payload=inline&format=arrow", 200).body
+    file = instance.call("GET", path + "&payload=inline&format=parquet", 200).body
+    for table in (pa.ipc.open_stream(arrow).read_all(), parquet.read_table(io.BytesIO(file))):
+        assert table.to_pylist() == [{"id": "a", "binary_payload": b"xyz"}]
     assert instance.blob(store, "a").body == b"xyz"
 
 
