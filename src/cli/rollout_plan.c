@@ -203,7 +203,6 @@ lk_rollouts_options lk_rollout_plan_stores(const lk_rollout_plan *plan)
             .merge_after = c->rollout_merge_after,
             .on_conflict = (lk_rollout_conflict)word_index(c->rollout_on_conflict, conflicts),
             .log = (lk_rollout_log)word_index(c->rollout_wal, logs),
-            .group_commit_us = c->rollout_group_commit_us,
             .deferred = strcmp(c->rollout_visibility, "deferred") == 0,
             .flush_interval_ms = c->rollout_flush_interval_secs * 1000,
             .strict_alignment = strcmp(c->rollout_strict_alignment, "1") == 0,

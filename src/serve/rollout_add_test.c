@@ -182,8 +182,16 @@ static void add_some(void *context)
     }
 }
 
+static int open_gathering(void **state)
+{
+    fixture_options.group_commit_us = 20000;
+    return open_with_store(state);
+}
+
 static void adds_of_many_clients_are_each_stored_once(void **state)
 {
+    lk_rollout_store_stats stats;
+    winners = losers = 0;
     lk_thread threads[CLIENTS];
     int       numbers[CLIENTS];
     lk_err    err = {0};
@@ -202,6 +210,8 @@ static void adds_of_many_clients_are_each_stored_once(void **state)
     assert_int_equal(lines, (CLIENTS + 2) * ADDS);
     assert_int_equal(winners, ADDS);
     assert_int_equal(losers, (CLIENTS - 1) * ADDS);
+    lk_rollouts_read_store_stats(fixture_stores, &stats);
+    assert_true(stats.writer.flushes < (CLIENTS + 2) * ADDS); /* several at once */
     fixture_answer_deinit(&a);
 }
 
@@ -316,6 +326,8 @@ int main(void)
         WITH_STORE(an_equal_record_again_is_fine_and_another_one_a_conflict),
         WITH_STORE(the_same_key_is_answered_as_the_first_time),
         WITH_STORE(adds_of_many_clients_are_each_stored_once),
+        cmocka_unit_test_setup_teardown(
+            adds_of_many_clients_are_each_stored_once, open_gathering, fixture_close_service),
         cmocka_unit_test_setup_teardown(
             an_add_beside_too_much_that_waits_is_put_off, open_with_short_queue, fixture_close_service),
         SMALL(a_body_above_the_limit_is_refused_before_it_is_read),

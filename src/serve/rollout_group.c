@@ -135,10 +135,23 @@ static void store_group(lk_rollout_service *service, rollout_add_call *adds)
     }
 }
 
+/* Lets others join, if that is asked for and anybody waits. */
+static void gather(lk_rollout_service *service, group *g)
+{
+    uint64_t wait_us = service->options.group_commit_us;
+    lk_mutex_lock(&service->groups->mutex);
+    bool waits = g->first != NULL;
+    lk_mutex_unlock(&service->groups->mutex);
+    if (waits && wait_us > 0) {
+        lk_clock_sleep_ms(lk_clock_real(), (wait_us + 999) / 1000);
+    }
+}
+
 void rollout_group_add(lk_rollout_service *service, rollout_add_call *add)
 {
     group *g = join(service->groups, add);
     while (g != NULL) {
+        gather(service, g);
         rollout_add_call *adds = take_waiting(service->groups, g);
         if (adds == NULL) {
             return;

@@ -39,8 +39,9 @@ typedef struct lk_rollout_service_options {
     uint64_t                body_idle_ms;     /* 0: 120 s */
     uint64_t                blob_bytes_max;   /* of all requests' bodies at once, 503 above; 0: 2 GiB */
     uint64_t                queued_bytes_max; /* of adds that wait for their flush, 429 above; 0: 1 GiB */
-    bool                    shared_checkout;  /* a checkout moves every reader, as the reference's does */
-    bool                    cors;             /* any origin may read the answers */
+    uint64_t group_commit_us; /* adds wait so long for others to be stored with; 0: while others are stored */
+    bool     shared_checkout; /* a checkout moves every reader, as the reference's does */
+    bool     cors;            /* any origin may read the answers */
     /* Writes rows to a new file of this name, as sql/file_sink.h does; NULL: no Parquet goes out. */
     lk_rc (*write_parquet)(lk_batches *rows, const char *path, uint64_t *count, lk_err *err);
     lk_bytes instance_id, instance_source; /* for ready: who, and from which setting; copied */
