@@ -158,6 +158,14 @@ static lk_rc charge(lk_buffer_pool *pool, size_t capacity, lk_err *err)
     return lk_budget_take(pool->budget, capacity, err);
 }
 
+bool lk_buffer_pool_is_roomy(const lk_buffer_pool *pool, size_t size)
+{
+    const lk_budget *budget = pool->budget;
+    size_t           half = budget == NULL ? SIZE_MAX : budget->limit_bytes / 2;
+    size_t used = budget == NULL ? 0 : atomic_load_explicit(&budget->used_bytes, memory_order_relaxed);
+    return used < half && size <= half - used;
+}
+
 lk_rc lk_buffer_take(lk_buffer_pool *pool, size_t size, lk_buffer *out, lk_err *err)
 {
     size_t capacity = 0;

@@ -27,6 +27,9 @@ lk_buffer_pool *lk_buffer_pool_new(lk_budget *budget); /* NULL: unlimited */
 /* Ends the scan's hold: idle buffers go now, the others as they come back. Accepts NULL. */
 void lk_buffer_pool_close(lk_buffer_pool *pool);
 
+/* Whether `size` more would leave half of the budget: for what is only good to have. */
+bool lk_buffer_pool_is_roomy(const lk_buffer_pool *pool, size_t size);
+
 /* LK_E_LIMIT when the budget is out. The bytes are whatever they were. */
 LK_MUST_CHECK lk_rc lk_buffer_take(lk_buffer_pool *pool, size_t size, lk_buffer *out, lk_err *err);
 /* Makes room for `size`, keeping the first `used` bytes. */

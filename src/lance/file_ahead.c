@@ -8,7 +8,7 @@
 
 enum {
     TABLE_BYTES_MAX = 256 * 1024, /* a larger one is read when it is needed */
-    WHOLE_SHARE = 4,              /* a page is fetched whole where one in so many of its rows is wanted */
+    WHOLE_SHARE = 2,              /* a page is fetched whole where one in so many of its rows is wanted */
     SPANS_MAX = 64,               /* of a page: more are read side by side anyway, as they are decoded */
     GAP_BYTES = 4 * 1024
 };
@@ -189,7 +189,8 @@ static bool fetch(lk_file_ahead *self, uint64_t bytes, lk_buffer_pool *pool)
     lk_err          ignored = {0};
     lk_store_range *ranges = calloc(self->count + 1, sizeof *ranges);
     LK_ASSERT(ranges != NULL);
-    lk_rc    rc = lk_buffer_take(pool, bytes, &self->bytes, &ignored);
+    lk_rc    rc = lk_buffer_pool_is_roomy(pool, bytes) ? lk_buffer_take(pool, bytes, &self->bytes, &ignored)
+                                                       : LK_E_LIMIT;
     uint64_t at = 0;
     for (size_t i = 0; rc == LK_OK && i < self->count; i++) {
         self->blocks[i].bytes = self->bytes.data + at;

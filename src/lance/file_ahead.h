@@ -7,13 +7,14 @@
  * Invariants:
  *   1. Only a hint: where memory is short, a range cannot be known yet or a read fails nothing is held, and who wants
  *      the bytes reads them, or gets the error.
- *   2. At most LK_AHEAD_BYTES_MAX are held by one, charged to the pool's budget until it is closed.
+ *   2. At most LK_AHEAD_BYTES_MAX are held by one, charged to the pool's budget until it is closed; half of that is
+ *      left to those who decode.
  *
  * Threads: confined; what is held serves every reader of the file, by the file's mutex.
  */
 #include "lance/file_read.h"
 
-enum { LK_AHEAD_BYTES_MAX = 32 * 1024 * 1024 };
+enum { LK_AHEAD_BYTES_MAX = 16 * 1024 * 1024 };
 
 typedef struct lk_file_ahead lk_file_ahead;
 

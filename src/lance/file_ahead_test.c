@@ -4,6 +4,8 @@
  */
 #include "lance/file_fixture.h"
 
+#include "base/budget.h"
+
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -11,7 +13,7 @@
 
 #include <cmocka.h>
 
-enum { ROWS = 6000, SPARSE = 24, OPENING = 2 /* the file's end, and its descriptor */ };
+enum { ROWS = 6000, SPARSE = 24, MIB = 1 << 20, OPENING = 2 /* the file's end, and its descriptor */ };
 
 typedef struct table {
     fixture_memory    store;
@@ -103,12 +105,32 @@ static void what_cannot_be_fetched_ahead_is_read_or_its_error_is_told(void **sta
     close_table(&self);
 }
 
+static void half_of_the_memory_is_left_to_those_who_decode(void **state)
+{
+    (void)state;
+    for (size_t limit = MIB; limit <= 4 * MIB; limit *= 2) {
+        lk_budget budget;
+        lk_buffer buffer = {0};
+        lk_err    err = {0};
+        lk_budget_init(&budget, "ahead", limit, NULL);
+        lk_buffer_pool *pool = lk_buffer_pool_new(&budget);
+        assert_int_equal(lk_buffer_pool_is_roomy(pool, MIB), limit >= 2 * MIB);
+        if (limit == 4 * MIB) {
+            assert_int_equal(lk_buffer_take(pool, MIB * 3 / 2, &buffer, &err), LK_OK);
+            assert_false(lk_buffer_pool_is_roomy(pool, MIB));
+            lk_buffer_give(&buffer);
+        }
+        lk_buffer_pool_close(pool);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(all_rows_of_all_columns_come_in_one_go),
         cmocka_unit_test(few_rows_of_all_columns_come_in_two_goes),
         cmocka_unit_test(what_cannot_be_fetched_ahead_is_read_or_its_error_is_told),
+        cmocka_unit_test(half_of_the_memory_is_left_to_those_who_decode),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
