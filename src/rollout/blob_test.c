@@ -126,7 +126,7 @@ static void ranges_are_read_wherever_the_row_is(void **state)
     lk_uuid          shard = lk_shard_of_instance(LK_LITERAL("rollout-0"));
     assert_int_equal(lk_rollout_merge(&fixture.env, fixture.view, writer, shard, &all, &report, &err), LK_OK);
     expect_all();
-    lk_rollout_collect_report collected;
+    lk_rollout_collect_report collected = {0};
     assert_int_equal(lk_rollout_collect(&fixture.env, shard, 0, false, &collected, &err), LK_OK);
     expect_bytes(open, 0, LONG, 1); /* its generation is gone, its file is open */
     lk_rollout_blob_close(open);

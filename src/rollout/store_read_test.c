@@ -82,7 +82,7 @@ static void merge_and_collect(lk_rollout_store *s)
 {
     const lk_rollout_merge_options all = {0};
     lk_rollout_merge_report        report;
-    lk_rollout_collect_report      collected;
+    lk_rollout_collect_report      collected = {0};
     lk_err                         err = {0};
     if (lk_rollout_store_merge(s, &all, &report, &err) != LK_OK ||
         lk_rollout_collect(&env, lk_rollout_store_shard(s), 0, false, &collected, &err) != LK_OK) {
@@ -255,7 +255,7 @@ static void rows_that_cannot_be_told_apart_any_more_are_gone(void **state)
     lk_arena                  arena = {0};
     lk_rollout_snapshot      *snapshot = NULL;
     lk_rollout_key            after;
-    lk_rollout_collect_report collected;
+    lk_rollout_collect_report collected = {0};
     lk_buf                    cursor = {0}, ids = {0};
     const lk_rollout_query    query = {.limit = 5};
     add(first, "x", 0, 30);
