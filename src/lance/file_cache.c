@@ -25,13 +25,13 @@ struct lk_file_cache {
     atomic_uint      refs;
     lk_store        *store;
     lk_budget       *budget, *open_files;
-    lk_index_cache  *indices;
     lk_mutex         mutex;  /* guards all below */
     uint64_t        *hashes; /* room of them, of the first count; so are the next two */
     lk_file_reader **readers;
     uint64_t        *used_at; /* ticks */
     uint64_t         tick;
     size_t           room, count;
+    lk_index_cache  *indices; /* NULL: no index was asked for yet, as most tables have none */
     known           *known;
     size_t           known_room, known_count, known_bytes;
     lk_arena         keys;
@@ -45,7 +45,6 @@ lk_file_cache *lk_file_cache_new(lk_store *store, lk_budget *budget, lk_budget *
     cache->store = store;
     cache->budget = budget;
     cache->open_files = open_files;
-    cache->indices = lk_index_cache_new();
     lk_mutex_init(&cache->mutex, LK_RANK_SCAN);
     return cache;
 }
@@ -89,7 +88,13 @@ void lk_file_cache_unref(lk_file_cache *cache)
 
 lk_index_cache *lk_file_cache_indices(lk_file_cache *cache)
 {
-    return cache->indices;
+    lk_mutex_lock(&cache->mutex);
+    if (cache->indices == NULL) {
+        cache->indices = lk_index_cache_new();
+    }
+    lk_index_cache *indices = cache->indices;
+    lk_mutex_unlock(&cache->mutex);
+    return indices;
 }
 
 static uint64_t hash_of(lk_bytes key)
@@ -259,13 +264,14 @@ lk_rc lk_file_cache_stats(
 size_t lk_file_cache_bytes(lk_file_cache *cache)
 {
     lk_file_reader *readers[LK_FILE_CACHE_FILES_MAX];
-    size_t          indices = lk_index_cache_bytes(cache->indices);
     lk_mutex_lock(&cache->mutex);
-    size_t count = cache->count, size = sizeof *cache + cache->known_bytes + indices;
+    lk_index_cache *indices = cache->indices;
+    size_t          count = cache->count, size = sizeof *cache + cache->known_bytes;
     for (size_t i = 0; i < count; i++) {
         readers[i] = lk_file_reader_ref(cache->readers[i]);
     }
     lk_mutex_unlock(&cache->mutex);
+    size += indices == NULL ? 0 : lk_index_cache_bytes(indices);
     for (size_t i = 0; i < count; i++) {
         size += lk_file_reader_bytes(readers[i]);
         lk_file_reader_unref(readers[i]);

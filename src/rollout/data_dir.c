@@ -26,7 +26,7 @@ struct lk_data_dir {
     lk_store       *root;
     lk_pool        *syncers; /* NULL: local and not durable */
     lk_buf          location, path;
-    bool            local, durable;
+    bool            local, durable, borrowed;
     lk_store_counts counts; /* of all places */
 };
 
@@ -133,16 +133,30 @@ static lk_rc open_root(lk_data_dir *dir, lk_bytes location, const lk_s3_options 
         "a data directory is a path, file:///PATH or s3://BUCKET/PREFIX, not %.*s", LK_FMT(scheme));
 }
 
-lk_rc lk_data_dir_open(
-    lk_data_dir **out, lk_bytes location, const lk_s3_options *s3, bool durable, lk_err *err)
+static lk_data_dir *new_dir(lk_bytes location)
 {
     lk_data_dir *dir = calloc(1, sizeof *dir);
     LK_ASSERT(dir != NULL);
-    dir->durable = durable;
     lk_buf_append_bytes(&dir->location, location);
     while (dir->location.size > 1 && dir->location.data[dir->location.size - 1] == '/') {
         dir->location.size--;
     }
+    return dir;
+}
+
+lk_data_dir *lk_data_dir_over(lk_store *root, lk_bytes location)
+{
+    lk_data_dir *dir = new_dir(location);
+    dir->root = root;
+    dir->borrowed = true;
+    return dir;
+}
+
+lk_rc lk_data_dir_open(
+    lk_data_dir **out, lk_bytes location, const lk_s3_options *s3, bool durable, lk_err *err)
+{
+    lk_data_dir *dir = new_dir(location);
+    dir->durable = durable;
     lk_rc rc = open_root(dir, location, s3, err);
     if (rc == LK_OK) {
         *out = dir;
@@ -155,7 +169,9 @@ lk_rc lk_data_dir_open(
 void lk_data_dir_close(lk_data_dir *dir)
 {
     if (dir != NULL) {
-        lk_store_close(dir->root);
+        if (!dir->borrowed) {
+            lk_store_close(dir->root);
+        }
         lk_pool_close(dir->syncers);
         lk_buf_deinit(&dir->location);
         lk_buf_deinit(&dir->path);
@@ -243,8 +259,8 @@ lk_rc lk_data_dir_place(lk_data_dir *dir, lk_bytes name, lk_data_place *out, lk_
     if (rc == LK_OK) {
         out->store = lk_gate_store_new(out->beneath, &dir->counts);
         out->late = out->late_beneath != NULL ? lk_gate_store_new(out->late_beneath, &dir->counts)
-                    : out->store->far         ? lk_behind_store_new(out->store, dir->syncers)
-                                              : out->store;
+                    : out->store->far && dir->syncers != NULL ? lk_behind_store_new(out->store, dir->syncers)
+                                                              : out->store;
     } else {
         lk_data_place_close(out);
     }

@@ -18,6 +18,9 @@ typedef struct lk_data_dir lk_data_dir;
  */
 LK_MUST_CHECK lk_rc lk_data_dir_open(
     lk_data_dir **out, lk_bytes location, const lk_s3_options *s3, bool durable, lk_err *err);
+/* Over a store that the caller opened there, which is borrowed. */
+lk_data_dir *lk_data_dir_over(lk_store *root, lk_bytes location);
+
 void lk_data_dir_close(lk_data_dir *dir); /* accepts NULL */
 
 /* Whether it is a directory of this machine. */

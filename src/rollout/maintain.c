@@ -197,8 +197,8 @@ static void work(lk_rollout_maintainer *m, job *j, step what)
     lk_err   err = {0};
     uint64_t again_ms = NEVER;
     lk_rc    rc = steps[what](m, j, &again_ms, &err);
-    bool     over =
-        rc == LK_E_TABLE_NOT_FOUND || rc == LK_E_CANCELLED; /* it was removed, or is being forgotten */
+    /* It was removed, or is being forgotten. */
+    bool over = rc == LK_E_TABLE_NOT_FOUND || rc == LK_E_NOT_FOUND || rc == LK_E_CANCELLED;
     lk_mutex_lock(&m->mutex);
     j->failures = rc == LK_OK || over ? 0 : j->failures + 1;
     bool tell = j->failures == 1;

@@ -385,7 +385,7 @@ lk_rc lk_rollouts_check_storage_option(lk_rollouts *r, lk_bytes key, lk_bytes va
         lower.data[i] =
             (char)(lower.data[i] >= 'A' && lower.data[i] <= 'Z' ? lower.data[i] + 32 : lower.data[i]);
     }
-    if (!agrees) {
+    if (!agrees && r->options.s3 != NULL) {
         const char *setting = setting_of(r->options.s3, lk_buf_view(&lower));
         agrees = setting != NULL && lk_bytes_equal(value, lk_bytes_of(setting));
     }
@@ -419,7 +419,12 @@ lk_rc lk_rollouts_open(const lk_rollouts_options *options, lk_rollouts **out, lk
     lk_budget_init(&r->open_files, "rollout files", files < OPEN_FILES_MAX ? files : OPEN_FILES_MAX, NULL);
     lk_mutex_init(&r->mutex, LK_RANK_CATALOG);
     lk_cond_init(&r->changed);
-    lk_rc rc = lk_data_dir_open(&r->dir, options->data_dir, options->s3, options->durable, err);
+    lk_rc rc = LK_OK;
+    if (options->root != NULL) {
+        r->dir = lk_data_dir_over(options->root, options->data_dir);
+    } else {
+        rc = lk_data_dir_open(&r->dir, options->data_dir, options->s3, options->durable, err);
+    }
     if (rc == LK_OK) {
         rc = lk_pool_open(&r->pool, "rollout", thread_count(r), SCAN_QUEUE_MAX, err);
     }

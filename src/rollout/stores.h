@@ -22,8 +22,9 @@ typedef struct lk_rollouts lk_rollouts;
 typedef struct lk_rollouts_options {
     lk_bytes data_dir;       /* a path, file:///PATH, s3://BUCKET/PREFIX; other schemes are refused by name */
     const lk_s3_options *s3; /* for s3://; borrowed until the end */
-    lk_rollout_options   store;   /* of every store; its keeper is set here */
-    bool                 durable; /* false only by name: --fsync=never */
+    lk_store *root; /* what data_dir names, opened by the caller and borrowed; NULL: it is opened here */
+    lk_rollout_options store;   /* of every store; its keeper is set here */
+    bool               durable; /* false only by name: --fsync=never */
     uint64_t
         disk_low_bytes; /* adds are LK_E_STORE_FULL while a local data directory's disk has less free; 0: never */
     lk_rollout_maintenance maintenance;

@@ -1,8 +1,5 @@
 /* stores_test.c - stores by name: made, found, listed, removed; two instances on one directory. */
-#include "rollout/stores.h"
-
-#include "base/file.h"
-#include "rollout/records_json.h"
+#include "rollout/stores_fixture.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -14,85 +11,10 @@
 
 #include <cmocka.h>
 
-static char root[64];
-
-static int make_root(void **state)
-{
-    (void)snprintf(root, sizeof root, "%s/lake-stores-XXXXXX", P_tmpdir);
-    return mkdtemp(root) == NULL ? -1 : 0;
-}
-
-static int remove_root(void **state)
-{
-    lk_err err = {0};
-    return lk_directory_remove(root, &err) == LK_OK ? 0 : -1;
-}
-
-static lk_rollouts *open_pod(const char *instance)
-{
-    lk_err                    err = {0};
-    lk_rollouts              *pod = NULL;
-    const lk_rollouts_options options = {.data_dir = lk_bytes_of(root),
-        .store = {.instance_id = lk_bytes_of(instance), .log = LK_ROLLOUT_LOG_ALWAYS},
-        .durable = true};
-    assert_int_equal(lk_rollouts_open(&options, &pod, &err), LK_OK);
-    return pod;
-}
-
-static lk_rc add(lk_rollout_store *s, const char *id, lk_err *err)
-{
-    char        line[128];
-    lk_records *records = NULL;
-    (void)snprintf(line, sizeof line, "{\"id\":\"%s\",\"rollout_id\":\"r\"}\n", id);
-    assert_int_equal(lk_records_open(77000000, NULL, &records, err), LK_OK);
-    assert_int_equal(lk_records_read_ndjson(records, lk_bytes_of(line), err), LK_OK);
-    lk_rc rc = lk_rollout_store_add(s, records, false, NULL, err);
-    lk_records_close(records);
-    return rc;
-}
-
-static void must_add(lk_rollout_store *s, const char *id)
-{
-    lk_err err = {0};
-    lk_rc  rc = add(s, id, &err);
-    if (rc != LK_OK) {
-        fail_msg("%s: %s", lk_rc_name(rc), err.context);
-    }
-}
-
-static uint64_t rows_of(lk_rollout_store *s)
-{
-    lk_err               err = {0};
-    lk_rollout_snapshot *snapshot = NULL;
-    assert_int_equal(lk_rollout_store_snapshot(s, 0, &snapshot, &err), LK_OK);
-    uint64_t rows = lk_dataset_row_count(snapshot->base) + snapshot->row_count;
-    lk_rollout_snapshot_unref(snapshot);
-    return rows;
-}
-
-static lk_rollout_store *get(lk_rollouts *pod, const char *name)
-{
-    lk_err            err = {0};
-    lk_rollout_store *s = NULL;
-    lk_rc             rc = lk_rollouts_get(pod, lk_bytes_of(name), &s, &err);
-    if (rc != LK_OK) {
-        fail_msg("%s: %s", lk_rc_name(rc), err.context);
-    }
-    return s;
-}
-
-static lk_rollout_store *create(lk_rollouts *pod, const char *name)
-{
-    lk_err            err = {0};
-    lk_rollout_store *s = NULL;
-    assert_int_equal(lk_rollouts_create(pod, lk_bytes_of(name), &s, &err), LK_OK);
-    return s;
-}
-
 static bool exists(const char *name)
 {
     char path[160];
-    (void)snprintf(path, sizeof path, "%s/%s", root, name);
+    (void)snprintf(path, sizeof path, "%s/%s", pods_root, name);
     return access(path, F_OK) == 0;
 }
 
@@ -115,13 +37,13 @@ static void expect_names(lk_rollouts *pod, const char *expected)
 
 static void a_store_that_one_instance_made_is_found_by_another(void **state)
 {
-    lk_rollouts      *a = open_pod("rollout-0"), *b = open_pod("rollout-1");
-    lk_rollout_store *of_a = create(a, "rl");
-    lk_rollout_store *of_b = get(b, "rl");
-    must_add(of_a, "x");
-    assert_int_equal(rows_of(of_b), 1);
-    must_add(of_b, "y");
-    assert_int_equal(rows_of(of_a), 2);
+    lk_rollouts      *a = pods_open("rollout-0"), *b = pods_open("rollout-1");
+    lk_rollout_store *of_a = pods_create(a, "rl");
+    lk_rollout_store *of_b = pods_get(b, "rl");
+    pods_must_add(of_a, "x");
+    assert_int_equal(pods_rows(of_b), 1);
+    pods_must_add(of_b, "y");
+    assert_int_equal(pods_rows(of_a), 2);
     lk_rollout_store_unref(of_a);
     lk_rollout_store_unref(of_b);
     lk_rollouts_close(a);
@@ -131,7 +53,7 @@ static void a_store_that_one_instance_made_is_found_by_another(void **state)
 static void a_mistyped_name_is_not_found_and_makes_nothing(void **state)
 {
     lk_err            err = {0};
-    lk_rollouts      *pod = open_pod("rollout-0");
+    lk_rollouts      *pod = pods_open("rollout-0");
     lk_rollout_store *s = NULL;
     assert_int_equal(lk_rollouts_get(pod, LK_LITERAL("nope"), &s, &err), LK_E_NOT_FOUND);
     assert_false(exists("nope.rollout.lance"));
@@ -143,8 +65,8 @@ static void a_mistyped_name_is_not_found_and_makes_nothing(void **state)
 
 static void a_second_creation_is_refused_here_and_elsewhere(void **state)
 {
-    lk_rollouts      *a = open_pod("rollout-0"), *b = open_pod("rollout-1");
-    lk_rollout_store *s = create(a, "rl"), *other = NULL;
+    lk_rollouts      *a = pods_open("rollout-0"), *b = pods_open("rollout-1");
+    lk_rollout_store *s = pods_create(a, "rl"), *other = NULL;
     lk_err            err = {0};
     assert_int_equal(lk_rollouts_create(a, LK_LITERAL("rl"), &other, &err), LK_E_TABLE_EXISTS);
     err = (lk_err){0};
@@ -156,10 +78,10 @@ static void a_second_creation_is_refused_here_and_elsewhere(void **state)
 
 static void the_list_shows_what_lies_there_in_order(void **state)
 {
-    lk_rollouts *a = open_pod("rollout-0"), *b = open_pod("rollout-1");
+    lk_rollouts *a = pods_open("rollout-0"), *b = pods_open("rollout-1");
     expect_names(a, "");
-    lk_rollout_store_unref(create(a, "zeta"));
-    lk_rollout_store_unref(create(b, "alpha"));
+    lk_rollout_store_unref(pods_create(a, "zeta"));
+    lk_rollout_store_unref(pods_create(b, "alpha"));
     expect_names(a, "alpha zeta");
     expect_names(b, "alpha zeta");
     lk_rollouts_close(a);
@@ -173,7 +95,7 @@ static void names_that_cannot_be_are_refused(void **state)
         size_t      size;
     } bad[] = {{"", 0}, {"..", 2}, {".a", 2}, {"-a", 2}, {"a/b", 3}, {"a\0b", 3}, {"%2e%2e", 6},
         {"_registry", 9}, {"_stats", 6}, {"a b", 3}, {"\xc3\xa9", 2}};
-    lk_rollouts *pod = open_pod("rollout-0");
+    lk_rollouts *pod = pods_open("rollout-0");
     char         longest[129];
     memset(longest, 'n', sizeof longest);
     for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++) {
@@ -195,20 +117,20 @@ static void names_that_cannot_be_are_refused(void **state)
 
 static void a_deleted_store_refuses_its_old_handles_and_comes_back_empty(void **state)
 {
-    lk_rollouts      *pod = open_pod("rollout-0");
-    lk_rollout_store *old = create(pod, "rl");
+    lk_rollouts      *pod = pods_open("rollout-0");
+    lk_rollout_store *old = pods_create(pod, "rl");
     lk_err            err = {0};
-    must_add(old, "x");
+    pods_must_add(old, "x");
     assert_int_equal(lk_rollouts_delete(pod, LK_LITERAL("rl"), &err), LK_OK);
     assert_false(exists("rl.rollout.lance"));
-    assert_int_equal(add(old, "late", &err), LK_E_TABLE_NOT_FOUND);
+    assert_int_equal(pods_add(old, "late", NULL, &err), LK_E_TABLE_NOT_FOUND);
     assert_false(exists("rl.rollout.lance"));
-    lk_rollout_store *again = create(pod, "rl");
-    assert_int_equal(rows_of(again), 0);
+    lk_rollout_store *again = pods_create(pod, "rl");
+    assert_int_equal(pods_rows(again), 0);
     err = (lk_err){0};
-    assert_int_equal(add(old, "later", &err), LK_E_TABLE_NOT_FOUND);
-    must_add(again, "y");
-    assert_int_equal(rows_of(again), 1);
+    assert_int_equal(pods_add(old, "later", NULL, &err), LK_E_TABLE_NOT_FOUND);
+    pods_must_add(again, "y");
+    assert_int_equal(pods_rows(again), 1);
     lk_rollout_store_unref(old);
     lk_rollout_store_unref(again);
     lk_rollouts_close(pod);
@@ -216,26 +138,26 @@ static void a_deleted_store_refuses_its_old_handles_and_comes_back_empty(void **
 
 static void another_instance_notices_that_a_store_was_removed_and_made_again(void **state)
 {
-    lk_rollouts      *a = open_pod("rollout-0"), *b = open_pod("rollout-1");
-    lk_rollout_store *of_a = create(a, "rl"), *of_b = get(b, "rl");
+    lk_rollouts      *a = pods_open("rollout-0"), *b = pods_open("rollout-1");
+    lk_rollout_store *of_a = pods_create(a, "rl"), *of_b = pods_get(b, "rl");
     lk_err            err = {0};
-    must_add(of_a, "x");
-    must_add(of_b, "y");
+    pods_must_add(of_a, "x");
+    pods_must_add(of_b, "y");
     lk_rollout_store_unref(of_a);
     lk_rollout_store_unref(of_b);
     assert_int_equal(lk_rollouts_delete(a, LK_LITERAL("rl"), &err), LK_OK);
     lk_clock_sleep_ms(lk_clock_real(), LK_ROLLOUT_STALE_MS + 1);
     assert_int_equal(lk_rollouts_get(b, LK_LITERAL("rl"), &of_b, &err), LK_E_NOT_FOUND);
-    lk_rollout_store_unref(create(a, "rl"));
-    of_b = get(b, "rl");
-    assert_int_equal(rows_of(of_b), 0);
-    must_add(of_b, "z");
+    lk_rollout_store_unref(pods_create(a, "rl"));
+    of_b = pods_get(b, "rl");
+    assert_int_equal(pods_rows(of_b), 0);
+    pods_must_add(of_b, "z");
     lk_rollout_store_unref(of_b);
     assert_int_equal(lk_rollouts_delete(a, LK_LITERAL("rl"), &err), LK_OK);
-    lk_rollout_store_unref(create(a, "rl"));
+    lk_rollout_store_unref(pods_create(a, "rl"));
     lk_clock_sleep_ms(lk_clock_real(), LK_ROLLOUT_STALE_MS + 1);
-    of_b = get(b, "rl");
-    assert_int_equal(rows_of(of_b), 0);
+    of_b = pods_get(b, "rl");
+    assert_int_equal(pods_rows(of_b), 0);
     lk_rollout_store_unref(of_b);
     lk_rollouts_close(a);
     lk_rollouts_close(b);
@@ -247,17 +169,17 @@ static void stores_that_nobody_uses_are_closed_when_there_are_too_many(void **st
     lk_rollouts              *pod = NULL;
     lk_rollouts_stats         stats;
     const lk_rollouts_options options = {
-        .data_dir = lk_bytes_of(root), .store = {.instance_id = LK_LITERAL("rollout-0")}, .open_max = 2};
+        .data_dir = lk_bytes_of(pods_root), .store = {.instance_id = LK_LITERAL("rollout-0")}, .open_max = 2};
     assert_int_equal(lk_rollouts_open(&options, &pod, &err), LK_OK);
     for (int i = 0; i < 5; i++) {
         char name[8];
         (void)snprintf(name, sizeof name, "s%d", i);
-        lk_rollout_store_unref(create(pod, name));
+        lk_rollout_store_unref(pods_create(pod, name));
     }
     lk_rollouts_read_stats(pod, &stats);
     assert_true(stats.open <= 3);
-    lk_rollout_store *first = get(pod, "s0");
-    must_add(first, "x");
+    lk_rollout_store *first = pods_get(pod, "s0");
+    pods_must_add(first, "x");
     lk_rollout_store_unref(first);
     lk_rollouts_close(pod);
 }
@@ -266,20 +188,20 @@ static void adds_stop_below_the_low_water_mark_and_reads_go_on(void **state)
 {
     lk_err              err = {0};
     lk_rollouts        *pod = NULL;
-    lk_rollouts_options options = {.data_dir = lk_bytes_of(root),
+    lk_rollouts_options options = {.data_dir = lk_bytes_of(pods_root),
         .store = {.instance_id = LK_LITERAL("rollout-0")},
         .disk_low_bytes = 1};
     assert_int_equal(lk_rollouts_open(&options, &pod, &err), LK_OK);
-    lk_rollout_store *store = create(pod, "low");
-    must_add(store, "one");
+    lk_rollout_store *store = pods_create(pod, "low");
+    pods_must_add(store, "one");
     lk_rollout_store_unref(store);
     lk_rollouts_close(pod);
     options.disk_low_bytes = UINT64_MAX / 2; /* more than any disk has */
     assert_int_equal(lk_rollouts_open(&options, &pod, &err), LK_OK);
-    store = get(pod, "low");
-    assert_int_equal(add(store, "two", &err), LK_E_STORE_FULL);
+    store = pods_get(pod, "low");
+    assert_int_equal(pods_add(store, "two", NULL, &err), LK_E_STORE_FULL);
     assert_non_null(strstr(err.detail, "MiB free"));
-    assert_int_equal(rows_of(store), 1);
+    assert_int_equal(pods_rows(store), 1);
     lk_rollout_store_unref(store);
     lk_rollouts_close(pod);
 }
@@ -302,15 +224,15 @@ static void data_directories_that_cannot_be_are_refused_by_name(void **state)
     lk_rollouts        *pod = NULL;
     char                location[80];
     lk_rollouts_options options = {.store = {.instance_id = LK_LITERAL("i")}, .durable = true};
-    (void)snprintf(location, sizeof location, "file://%s/", root);
+    (void)snprintf(location, sizeof location, "file://%s/", pods_root);
     options.data_dir = lk_bytes_of(location);
     assert_int_equal(lk_rollouts_open(&options, &pod, &err), LK_OK);
-    lk_rollout_store_unref(create(pod, "rl"));
+    lk_rollout_store_unref(pods_create(pod, "rl"));
     assert_true(exists("rl.rollout.lance"));
     lk_rollouts_close(pod);
 }
 
-#define T(test) cmocka_unit_test_setup_teardown(test, make_root, remove_root)
+#define T(test) cmocka_unit_test_setup_teardown(test, pods_make_root, pods_remove_root)
 
 int main(void)
 {

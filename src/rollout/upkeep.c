@@ -129,21 +129,20 @@ lk_rc lk_rollout_store_fold(lk_rollout_store *s, bool *folded, lk_err *err)
     lk_rollout_compact_report report = {0};
     lk_dataset               *base = NULL;
     *folded = false;
-    lk_rc rc = begin(s, err);
+    lk_rc rc = lk_dataset_open(&s->env, 0, &base, err);
     if (rc != LK_OK) {
         return rc;
     }
-    rc = lk_dataset_open(&s->env, 0, &base, err);
-    if (rc == LK_OK) {
-        const lk_manifest *manifest = lk_dataset_manifest(base);
-        size_t             first = first_to_fold(manifest);
-        if (first < manifest->fragment_count) {
-            const lk_compact_options options = {.first_id = manifest->fragments[first].id};
-            rc = compact(base, &options, &report, err);
-        }
+    const lk_manifest *manifest = lk_dataset_manifest(base);
+    size_t             first = first_to_fold(manifest);
+    bool               due = first < manifest->fragment_count; /* else no compaction is said to run */
+    rc = due ? begin(s, err) : LK_OK;
+    if (due && rc == LK_OK) {
+        const lk_compact_options options = {.first_id = manifest->fragments[first].id};
+        rc = compact(base, &options, &report, err);
+        *folded = rc == LK_OK && report.fragments_removed > 0;
+        end(s, rc, *folded, err);
     }
-    *folded = rc == LK_OK && report.fragments_removed > 0;
-    end(s, rc, *folded, err);
     lk_dataset_unref(base);
     return rc;
 }
