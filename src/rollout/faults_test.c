@@ -1,4 +1,4 @@
-/* faults_test.c - making a table, collecting and compacting with one storage call failing, at every call and in every way: what
+/* faults_test.c - making a table, collecting and compacting with one storage call failing, at every call: what
  * is said is true, and the same asked again gets through. (Flushes, merges, claims and looks: beside their code.) */
 #include "base/fault.h"
 #include "io/faulty.h"
@@ -45,12 +45,13 @@ static void end(faults *f)
     assert_int_equal(fixture_close_store(NULL), 0);
 }
 
-/* Runs a round for every kind of fault and every call, until a run meets none. */
+/* Runs a round for every call, lost and unanswered, until a run meets no fault. */
 static void everywhere(bool (*round)(lk_fault kind, int64_t calls_until), int64_t calls_min)
 {
-    for (lk_fault kind = LK_FAULT_NONE + 1; kind < LK_FAULT_COUNT; kind++) {
+    static const lk_fault kinds[] = {LK_FAULT_LOST, LK_FAULT_REPLY_LOST};
+    for (size_t i = 0; i < sizeof kinds / sizeof kinds[0]; i++) {
         int64_t calls = 0;
-        while (round(kind, calls)) {
+        while (round(kinds[i], calls)) {
             calls++;
             assert_true(calls < 400);
         }
