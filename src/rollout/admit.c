@@ -8,6 +8,7 @@
 #include "rollout/id_map.h"
 #include "rollout/records_json.h"
 
+#include <inttypes.h>
 #include <stdlib.h>
 
 enum { PIECE_BYTES = 16 * 1024 };
@@ -210,6 +211,35 @@ static lk_rc judge(const admission *a, size_t index, int64_t row, verdict *out, 
     lk_rc rc = same_as_stored(a, add, row, place.row, &same, err);
     *out = same ? SAME : CONFLICT;
     return rc;
+}
+
+/* -- lists of one length ------------------------------------------------------------------------------------------- */
+
+/* -1: null. */
+static int64_t list_length(const struct ArrowArray *list, int64_t row)
+{
+    const int32_t *offsets = (const int32_t *)list->buffers[1] + list->offset + row;
+    return lk_cell_valid(list, row) ? offsets[1] - offsets[0] : -1;
+}
+
+lk_rc lk_rollout_check_alignment(const lk_rollout_request *request, lk_err *err)
+{
+    static const lk_record_column lists[] = {
+        LK_RECORD_COLUMN_output_logprobs, LK_RECORD_COLUMN_loss_mask, LK_RECORD_COLUMN_ref_logprobs};
+    const struct ArrowArray *batch = lk_shared_array_get(request->records);
+    for (int64_t row = 0; row < batch->length; row++) {
+        int64_t tokens = list_length(batch->children[LK_RECORD_COLUMN_output_tokens], row);
+        tokens = tokens < 0 ? 0 : tokens;
+        for (size_t i = 0; i < sizeof lists / sizeof *lists; i++) {
+            int64_t length = list_length(batch->children[lists[i]], row);
+            if (length >= 0 && length != tokens) {
+                return lk_refuse(err, LK_E_INVALID_REQUEST,
+                    "record %" PRId64 ": %s has %" PRId64 " values and output_tokens %" PRId64, row,
+                    lk_record_column_name(lists[i]), length, tokens);
+            }
+        }
+    }
+    return LK_OK;
 }
 
 /* -- one add ------------------------------------------------------------------------------------------------------- */

@@ -26,8 +26,12 @@ typedef struct lk_rollout_request {
     int64_t          first, count;
 } lk_rollout_request;
 
+/* LK_E_INVALID_REQUEST names a record whose output_logprobs, loss_mask or ref_logprobs is there and not as long as its
+ * output_tokens. */
+LK_MUST_CHECK lk_rc lk_rollout_check_alignment(const lk_rollout_request *request, lk_err *err);
+
 /*
- * Chooses for every add, which may be refused alone (its rc and err), and gives the rows to write in the columns of the
+ * Chooses for every add, but for those that were refused before (rc), which may be refused alone (its rc and err), and gives the rows to write in the columns of the
  * snapshot's table; memory in the arena, batches to be unreferenced. Two records with one id and other fields within one
  * request are LK_E_INVALID_REQUEST whatever the policy.
  */

@@ -143,6 +143,33 @@ static void adds_of_a_group_are_told_apart(void **state)
     assert_int_equal(g.adds[3].rc, LK_OK);
 }
 
+static void lists_of_tokens_are_as_long_as_they_must_be(void **state)
+{
+    static const char *const wrong[] = {REC("x", ",\"output_tokens\":[1,2],\"output_logprobs\":[-1]"),
+        REC("x", ",\"output_tokens\":[1,2],\"loss_mask\":[1,1,1]"), REC("x", ",\"ref_logprobs\":[-1]")};
+    group                    right = {0};
+    with(&right,
+        REC("x", "") REC("y", ",\"output_tokens\":[1,2],\"output_logprobs\":[-1,-2],\"loss_mask\":[1,0]")
+            REC("z", ",\"output_tokens\":[1],\"ref_logprobs\":[]"));
+    lk_err err = {0};
+    assert_int_equal(lk_rollout_check_alignment(&right.requests[0], &err), LK_E_INVALID_REQUEST);
+    assert_non_null(strstr(err.detail, "record 2: ref_logprobs has 0 values and output_tokens 1"));
+    lk_shared_array_unref(right.requests[0].records);
+    for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
+        group g = {0};
+        err = (lk_err){0};
+        with(&g, wrong[i]);
+        assert_int_equal(lk_rollout_check_alignment(&g.requests[0], &err), LK_E_INVALID_REQUEST);
+        lk_shared_array_unref(g.requests[0].records);
+    }
+    group fine = {0};
+    err = (lk_err){0};
+    with(&fine,
+        REC("x", "") REC("y", ",\"output_tokens\":[1,2],\"output_logprobs\":[-1,-2],\"loss_mask\":[1,0]"));
+    assert_int_equal(lk_rollout_check_alignment(&fine.requests[0], &err), LK_OK);
+    lk_shared_array_unref(fine.requests[0].records);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -150,6 +177,7 @@ int main(void)
         cmocka_unit_test(another_record_with_a_taken_id_is_a_conflict),
         cmocka_unit_test(twice_in_one_request_is_once_or_wrong),
         cmocka_unit_test(adds_of_a_group_are_told_apart),
+        cmocka_unit_test(lists_of_tokens_are_as_long_as_they_must_be),
     };
     return cmocka_run_group_tests_name("admit", tests, open_filled, fixture_close_store);
 }

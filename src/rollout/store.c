@@ -36,6 +36,9 @@ static lk_rc prepare(
 {
     lk_rollout_store *s = context;
     lk_rc             rc = look(s, err);
+    for (lk_rollout_add *add = adds; s->options.strict_alignment && add != NULL; add = add->next) {
+        add->rc = lk_rollout_check_alignment(add->what, &add->err);
+    }
     return rc == LK_OK ? lk_rollout_admit(s->admitted, s->options.on_conflict, adds, arena, out, err) : rc;
 }
 
@@ -190,18 +193,38 @@ static lk_rollout_store *new_store(
         .late = late,
         .shard = s->shard,
         .log = options->log == LK_ROLLOUT_LOG_ALWAYS || options->deferred,
+        .deferred = options->deferred,
+        .flush_interval_ms = options->flush_interval_ms,
+        .group_commit_us = options->group_commit_us,
         .ops = &writer_ops,
         .context = s};
     s->writer = lk_rollout_writer_new(&writer);
     return s;
 }
 
+static lk_rc check_options(const lk_rollout_options *options, lk_err *err)
+{
+    LK_ASSERT(options->instance_id.size > 0);
+    if (options->deferred && options->flush_interval_ms == 0) {
+        return lk_refuse(err, LK_E_INVALID_REQUEST,
+            "deferred visibility needs a flush interval: rows would never be seen");
+    }
+    if (options->deferred && options->log == LK_ROLLOUT_LOG_NEVER) {
+        return lk_refuse(
+            err, LK_E_INVALID_REQUEST, "deferred visibility rests on log entries, which are switched off");
+    }
+    return LK_OK;
+}
+
 lk_rc lk_rollout_store_create(const lk_lance_env *env, lk_store *late, const lk_rollout_options *options,
     lk_rollout_store **out, lk_err *err)
 {
     lk_dataset *base = NULL;
-    LK_ASSERT(options->instance_id.size > 0);
-    lk_rc rc = lk_base_table_create(env, !options->older_columns, &base, err);
+    lk_rc       rc = check_options(options, err);
+    if (rc != LK_OK) {
+        return rc;
+    }
+    rc = lk_base_table_create(env, !options->older_columns, &base, err);
     if (rc == LK_OK) {
         *out = new_store(env, late, options, base);
     }
@@ -213,8 +236,11 @@ lk_rc lk_rollout_store_open(const lk_lance_env *env, lk_store *late, const lk_ro
     lk_rollout_store **out, lk_err *err)
 {
     lk_dataset *base = NULL;
-    LK_ASSERT(options->instance_id.size > 0);
-    lk_rc rc = lk_base_table_open(env, &base, err);
+    lk_rc       rc = check_options(options, err);
+    if (rc != LK_OK) {
+        return rc;
+    }
+    rc = lk_base_table_open(env, &base, err);
     if (rc == LK_OK) {
         *out = new_store(env, late, options, base);
     }
@@ -471,7 +497,7 @@ lk_rc lk_rollout_store_add(
 
 lk_rc lk_rollout_store_flush(lk_rollout_store *s, lk_err *err)
 {
-    return s->options.deferred ? lk_fail(err, LK_E_UNIMPLEMENTED, "deferred adds") : LK_OK;
+    return s->options.deferred ? lk_rollout_writer_seal(s->writer, err) : LK_OK;
 }
 
 /* The shard with the most unmerged generations. */

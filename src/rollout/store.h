@@ -5,7 +5,8 @@
  * and every shard, merges move the shard's generations into the base table.
  *
  * Invariants:
- *   1. lk_rollout_store_add returns LK_OK only when its records are durable and visible to every reader.
+ *   1. lk_rollout_store_add returns LK_OK only when its records are durable and visible to every reader; with `deferred`,
+ *      when they are durable in the log, and visible within the flush interval or by lk_rollout_store_flush.
  *   2. A merge that fails never fails the add that set it off.
  *   3. Nothing is created by opening; a store is created by one of its creators.
  *
@@ -54,7 +55,7 @@ typedef struct lk_rollout_options {
 
 /*
  * env->store is rooted at the store's own directory and durable; late: the same place, for files that may be synced together
- * (NULL: env->store). All borrowed. LK_E_TABLE_EXISTS; LK_E_NOT_FOUND (and nothing is made); LK_E_UNSUPPORTED_FORMAT.
+ * (NULL: env->store). All borrowed. LK_E_INVALID_REQUEST: options that contradict each other; LK_E_TABLE_EXISTS; LK_E_NOT_FOUND (and nothing is made); LK_E_UNSUPPORTED_FORMAT.
  */
 LK_MUST_CHECK lk_rc lk_rollout_store_create(const lk_lance_env *env, lk_store *late,
     const lk_rollout_options *options, lk_rollout_store **out, lk_err *err);

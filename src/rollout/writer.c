@@ -9,36 +9,17 @@ struct lk_rollout_writer {
     lk_shard_writer           shard;                     /* of whoever leads */
     uint64_t                  log_next, fenced_until_ms; /* of whoever leads */
     bool                      claimed;
+    lk_unsealed               unsealed; /* of whoever leads; empty unless claimed */
+    bool      owes;   /* deferred, of whoever leads: the log may hold rows that are not visible */
+    lk_thread sealer; /* deferred: runs seal_in_time */
 
     lk_mutex                mutex;
-    lk_cond                 changed;      /* an add is done, or nobody leads any more */
+    lk_cond                 changed; /* an add is done, or nobody leads any more */
+    lk_cond                 ending;
     lk_rollout_add         *first, *last; /* waiting; guarded by mutex, as are the following */
-    bool                    leading;
+    bool                    leading, ended;
     lk_rollout_writer_stats stats;
 };
-
-lk_rollout_writer *lk_rollout_writer_new(const lk_rollout_writer_options *options)
-{
-    lk_rollout_writer *w = calloc(1, sizeof *w);
-    LK_ASSERT(w != NULL);
-    w->options = *options;
-    w->options.late = options->late == NULL ? options->env->store : options->late;
-    lk_mutex_init(&w->mutex, LK_RANK_ENGINE);
-    lk_cond_init(&w->changed);
-    return w;
-}
-
-void lk_rollout_writer_free(lk_rollout_writer *w)
-{
-    if (w == NULL) {
-        return;
-    }
-    LK_ASSERT(w->first == NULL && !w->leading);
-    lk_shard_writer_deinit(&w->shard);
-    lk_cond_deinit(&w->changed);
-    lk_mutex_deinit(&w->mutex);
-    free(w);
-}
 
 /* -- one generation ---------------------------------------------------------------------------------------------- */
 
@@ -87,13 +68,12 @@ static lk_rc write_log(lk_rollout_writer *w, const lk_generation_rows *rows, uin
 {
     lk_buf entry = {0};
     bool   created = false;
-    /* The answer counts: a store that writes behind has none yet. */
-    lk_store *store = w->options.env->store->far ? w->options.env->store : w->options.late;
-    lk_rc     rc = lk_wal_encode(rows->schema, rows->batches, rows->batch_count, w->shard.epoch, &entry, err);
+    lk_rc  rc = lk_wal_encode(rows->schema, rows->batches, rows->batch_count, w->shard.epoch, &entry, err);
     while (rc == LK_OK && !created) {
         *position = w->log_next++;
-        rc = lk_wal_put(store, w->options.shard, *position, lk_buf_view(&entry), &created, err);
-        if (rc == LK_OK && !created) {
+        rc = lk_wal_put(
+            w->options.env->store, w->options.shard, *position, lk_buf_view(&entry), &created, err);
+        if (rc == LK_OK && !created) { /* a writer's that we fenced: it was not acknowledged */
             rc = check_claim(w, err);
         }
     }
@@ -194,6 +174,8 @@ static lk_rc replay_log(lk_rollout_writer *w, lk_err *err)
 static void lose_claim(lk_rollout_writer *w, lk_rc rc)
 {
     w->claimed = false;
+    w->owes = w->owes || lk_unsealed_count(&w->unsealed) > 0;
+    lk_unsealed_clear(&w->unsealed); /* it is in the log, which whoever claims the shard replays */
     if (rc == LK_E_SHARD_FENCED) {
         uint64_t wait_ms =
             LK_ROLLOUT_RECLAIM_MS / 2 + lk_random_below(w->options.env->random, LK_ROLLOUT_RECLAIM_MS);
@@ -246,6 +228,59 @@ static lk_rc prepare(
     return rc;
 }
 
+/* Acknowledged rows become a generation. Whoever leads calls it. */
+static lk_rc seal(lk_rollout_writer *w, lk_err *err)
+{
+    if (lk_unsealed_count(&w->unsealed) == 0) {
+        return LK_OK;
+    }
+    lk_generation_rows rows = lk_unsealed_rows(&w->unsealed);
+    lk_rc              rc = store_rows(w, &rows, w->unsealed.position, err);
+    if (rc == LK_OK) {
+        lk_unsealed_clear(&w->unsealed);
+    } else {
+        lose_claim(w, rc); /* the next claim replays the log */
+    }
+    return rc;
+}
+
+/* The rows become a log entry and wait for a seal. A successor that claimed the shard before the entry was there may not
+ * have seen it: so the claim is looked at afterwards. */
+static lk_rc log_rows(lk_rollout_writer *w, const lk_generation_rows *rows, lk_err *err)
+{
+    uint64_t position = 0;
+    lk_rc    rc = write_log(w, rows, &position, err);
+    if (rc == LK_OK) {
+        rc = check_claim(w, err);
+    }
+    if (rc == LK_OK) {
+        rc = lk_unsealed_add(&w->unsealed, rows, position, lk_clock_monotonic_ms(w->options.env->clock), err);
+    }
+    return rc;
+}
+
+static lk_rc flush_deferred(
+    lk_rollout_writer *w, lk_rollout_add *adds, lk_arena *arena, lk_generation_rows *rows, lk_err *err)
+{
+    lk_rc rc = LK_OK;
+    if (!lk_unsealed_takes(&w->unsealed, rows)) { /* they are judged by what waits, once it is visible */
+        rc = seal(w, err);
+        if (rc == LK_OK) {
+            release_rows(rows);
+            rc = w->options.ops->prepare(w->options.context, adds, arena, rows, err);
+        }
+    }
+    if (rc == LK_OK && rows->row_count > 0) {
+        rc = log_rows(w, rows, err);
+    }
+    if (rc == LK_OK && lk_unsealed_is_full(&w->unsealed)) {
+        lk_err later = {0};
+        lk_rc  sealed = seal(w, &later);
+        (void)sealed; /* it is logged all the same */
+    }
+    return rc;
+}
+
 static lk_rc flush(lk_rollout_writer *w, lk_rollout_add *adds, uint64_t *row_count, lk_err *err)
 {
     lk_arena           arena = {0};
@@ -253,7 +288,7 @@ static lk_rc flush(lk_rollout_writer *w, lk_rollout_add *adds, uint64_t *row_cou
     lk_rc              rc = prepare(w, adds, &arena, &rows, err);
     bool               writes = rc == LK_OK && rows.row_count > 0;
     if (writes) {
-        rc = store_rows(w, &rows, 0, err);
+        rc = w->options.deferred ? flush_deferred(w, adds, &arena, &rows, err) : store_rows(w, &rows, 0, err);
     }
     if (rc != LK_OK && writes && w->claimed) {
         lose_claim(w, rc);
@@ -264,14 +299,38 @@ static lk_rc flush(lk_rollout_writer *w, lk_rollout_add *adds, uint64_t *row_cou
     return rc;
 }
 
+/* Called with the mutex; nobody leads afterwards. */
+static void stop_leading(lk_rollout_writer *w)
+{
+    w->leading = false;
+    w->stats.epoch = w->shard.epoch;
+    w->stats.pending_generations = w->shard.manifest.generation_count;
+    w->stats.unsealed_rows = lk_unsealed_count(&w->unsealed);
+    lk_cond_broadcast(&w->changed);
+}
+
+/* Waits for its turn. Called and left with the mutex. */
+static void start_leading(lk_rollout_writer *w)
+{
+    while (w->leading) {
+        lk_cond_wait(&w->changed, &w->mutex);
+    }
+    w->leading = true;
+}
+
 /* Flushes everything that waits. Called and left with the mutex. */
 static void lead(lk_rollout_writer *w)
 {
-    lk_rollout_add *group = w->first;
-    lk_err          err = {0};
-    uint64_t        row_count = 0, count = 0;
-    w->first = w->last = NULL;
+    lk_err   err = {0};
+    uint64_t row_count = 0, count = 0;
     w->leading = true;
+    if (w->options.group_commit_us > 0) { /* others may join until it begins */
+        lk_mutex_unlock(&w->mutex);
+        lk_clock_sleep_ms(w->options.env->clock, (w->options.group_commit_us + 999) / 1000);
+        lk_mutex_lock(&w->mutex);
+    }
+    lk_rollout_add *group = w->first;
+    w->first = w->last = NULL;
     lk_mutex_unlock(&w->mutex);
     lk_rc rc = flush(w, group, &row_count, &err);
     lk_mutex_lock(&w->mutex);
@@ -284,13 +343,10 @@ static void lead(lk_rollout_writer *w)
         add->done = true;
         count++;
     }
-    w->leading = false;
     w->stats.flushes += row_count > 0;
     w->stats.adds += count;
     w->stats.rows += row_count;
-    w->stats.epoch = w->shard.epoch;
-    w->stats.pending_generations = w->shard.manifest.generation_count;
-    lk_cond_broadcast(&w->changed);
+    stop_leading(w);
 }
 
 void lk_rollout_writer_add_all(lk_rollout_writer *w, lk_rollout_add *adds)
@@ -331,10 +387,7 @@ lk_rc lk_rollout_writer_add(lk_rollout_writer *w, lk_rollout_add *add, lk_err *e
 lk_rc lk_rollout_writer_commit(lk_rollout_writer *w, lk_shard_change change, void *context, lk_err *err)
 {
     lk_mutex_lock(&w->mutex);
-    while (w->leading) {
-        lk_cond_wait(&w->changed, &w->mutex);
-    }
-    w->leading = true;
+    start_leading(w);
     lk_mutex_unlock(&w->mutex);
     lk_rc rc = claim(w, err);
     if (rc == LK_OK && change != NULL) {
@@ -344,9 +397,19 @@ lk_rc lk_rollout_writer_commit(lk_rollout_writer *w, lk_shard_change change, voi
         lose_claim(w, rc);
     }
     lk_mutex_lock(&w->mutex);
-    w->leading = false;
-    w->stats.pending_generations = w->shard.manifest.generation_count;
-    lk_cond_broadcast(&w->changed);
+    stop_leading(w);
+    lk_mutex_unlock(&w->mutex);
+    return rc;
+}
+
+lk_rc lk_rollout_writer_seal(lk_rollout_writer *w, lk_err *err)
+{
+    lk_mutex_lock(&w->mutex);
+    start_leading(w);
+    lk_mutex_unlock(&w->mutex);
+    lk_rc rc = w->claimed ? seal(w, err) : LK_OK;
+    lk_mutex_lock(&w->mutex);
+    stop_leading(w);
     lk_mutex_unlock(&w->mutex);
     return rc;
 }
@@ -356,4 +419,105 @@ void lk_rollout_writer_read_stats(lk_rollout_writer *w, lk_rollout_writer_stats 
     lk_mutex_lock(&w->mutex);
     *out = w->stats;
     lk_mutex_unlock(&w->mutex);
+}
+
+/* -- what waits for a seal ---------------------------------------------------------------------------------------- */
+
+/* Whether the log has an entry that the next claim would replay. */
+static lk_rc find_left(lk_rollout_writer *w, bool *left, lk_err *err)
+{
+    lk_arena          arena = {0};
+    lk_shard_manifest latest = {0};
+    lk_wal_entry      entry = {0};
+    bool              found = false;
+    *left = false;
+    lk_rc rc = lk_shard_latest(w->options.env->store, w->options.shard, 0, &arena, &latest, &found, err);
+    if (rc == LK_OK && found) {
+        rc = lk_wal_read(
+            w->options.env->store, w->options.shard, latest.replay_after + 1, &arena, &entry, left, err);
+        lk_batches_close(entry.batches);
+    }
+    lk_arena_close(&arena);
+    return rc;
+}
+
+/* Rows of the log that nobody sees are brought back by a claim: ones that an earlier process left, or a lost claim. */
+static void seal_now(lk_rollout_writer *w)
+{
+    lk_err err = {0};
+    bool   left = false;
+    lk_rc  rc = LK_OK;
+    if (w->claimed) {
+        rc = seal(w, &err);
+    } else {
+        rc = find_left(w, &left, &err);
+        rc = rc == LK_OK && left ? claim(w, &err) : rc;
+    }
+    w->owes = rc != LK_OK;
+}
+
+/* The sealer's thread. */
+static void seal_in_time(void *context)
+{
+    lk_rollout_writer *w = context;
+    uint64_t           interval = w->options.flush_interval_ms, step = interval < 20 ? 1 : interval / 20;
+    lk_mutex_lock(&w->mutex);
+    while (!w->ended) {
+        (void)lk_cond_wait_until(&w->ending, &w->mutex, lk_thread_now_ms() + step);
+        if (w->ended || w->leading) {
+            continue;
+        }
+        uint64_t waited = lk_clock_monotonic_ms(w->options.env->clock) - w->unsealed.since_ms;
+        bool     due = lk_unsealed_count(&w->unsealed) > 0 && waited + 2 * step >= interval;
+        if (due || w->owes) {
+            w->leading = true;
+            lk_mutex_unlock(&w->mutex);
+            seal_now(w);
+            lk_mutex_lock(&w->mutex);
+            stop_leading(w);
+        }
+    }
+    lk_mutex_unlock(&w->mutex);
+}
+
+/* -- life ---------------------------------------------------------------------------------------------------------- */
+
+lk_rollout_writer *lk_rollout_writer_new(const lk_rollout_writer_options *options)
+{
+    lk_err             err = {0};
+    lk_rollout_writer *w = calloc(1, sizeof *w);
+    LK_ASSERT(w != NULL && (!options->deferred || (options->log && options->flush_interval_ms > 0)));
+    w->options = *options;
+    w->options.late = options->late == NULL ? options->env->store : options->late;
+    w->owes = options->deferred;
+    lk_mutex_init(&w->mutex, LK_RANK_ENGINE);
+    lk_cond_init(&w->changed);
+    lk_cond_init(&w->ending);
+    if (options->deferred) {
+        lk_rc rc = lk_thread_start(&w->sealer, "sealer", seal_in_time, w, &err);
+        LK_ASSERT(rc == LK_OK);
+    }
+    return w;
+}
+
+void lk_rollout_writer_free(lk_rollout_writer *w)
+{
+    lk_err ignored = {0};
+    if (w == NULL) {
+        return;
+    }
+    LK_ASSERT(w->first == NULL);
+    lk_mutex_lock(&w->mutex);
+    w->ended = true;
+    lk_cond_broadcast(&w->ending);
+    lk_mutex_unlock(&w->mutex);
+    lk_thread_join(&w->sealer);
+    lk_rc rc = w->claimed ? seal(w, &ignored) : LK_OK;
+    (void)rc; /* else the next claim replays the log */
+    lk_unsealed_clear(&w->unsealed);
+    lk_shard_writer_deinit(&w->shard);
+    lk_cond_deinit(&w->ending);
+    lk_cond_deinit(&w->changed);
+    lk_mutex_deinit(&w->mutex);
+    free(w);
 }
