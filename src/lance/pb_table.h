@@ -48,6 +48,7 @@ typedef struct lk_pb_new_version { /* what a commit sets; everything else comes 
     uint64_t           next_row_id;
     lk_bytes           transaction_file; /* "" = none */
     bool               has_index_section;
+    bool               no_transaction; /* the object has no section of it */
     uint64_t           index_section_offset, transaction_section_offset;
 } lk_pb_new_version;
 

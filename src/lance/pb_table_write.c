@@ -203,7 +203,7 @@ static void encode_version(lk_arena *arena, const lk_pb_new_version *version, Lk
     pb->writer_version->has_library = pb->writer_version->has_version = 1;
     pb->writer_version->library = borrow(LK_LITERAL("lake"));
     pb->writer_version->version = borrow(LK_LITERAL(LK_PB_WRITER_VERSION));
-    pb->has_transaction_section = 1;
+    pb->has_transaction_section = !version->no_transaction;
     pb->transaction_section = version->transaction_section_offset;
 }
 

@@ -1,14 +1,18 @@
 /* generation.c - see generation.h. */
 #include "rollout/generation.h"
 
+#include "arrow/schema.h"
 #include "io/prefix.h"
-#include "lance/commit.h"
+#include "lance/change.h"
+#include "lance/fragment_write.h"
 #include "rollout/bloom.h"
 #include "rollout/pk_index.h"
 #include "rollout/shard.h"
 
 #include <inttypes.h>
 #include <stdlib.h>
+
+enum { FILE_MINOR = 1 };
 
 /* -- the rows as a stream ---------------------------------------------------------------------------------------- */
 
@@ -30,33 +34,114 @@ static lk_rc next_rows(lk_batches *batches, struct ArrowArray *out, lk_err *err)
     return LK_OK;
 }
 
-static lk_rc write_dataset(const lk_lance_env *env, const lk_generation_rows *rows, lk_err *err)
+/* -- what is the same in every generation of a table --------------------------------------------------------------- */
+
+static bool same_text(const char *a, const char *b)
 {
-    row_stream       stream = {.base = {.next = next_rows}, .rows = rows};
-    lk_dataset      *dataset = NULL;
-    lk_write_options options = {
-        .file_version = LK_FILE_VERSION_2_1, .max_rows_per_file = rows->row_count, .new_place = true};
-    lk_rc rc = lk_schema_copy(rows->schema, &stream.base.schema, err);
-    if (rc == LK_OK) {
-        rc = lk_dataset_create_filled(env, lk_direct_committer(), &stream.base, &options, &dataset, err);
+    return strcmp(a == NULL ? "" : a, b == NULL ? "" : b) == 0;
+}
+
+bool lk_generation_same_columns(const struct ArrowSchema *a, const struct ArrowSchema *b)
+{
+    bool same = same_text(a->name, b->name) && same_text(a->format, b->format) && a->flags == b->flags &&
+                a->n_children == b->n_children && (a->dictionary == NULL) == (b->dictionary == NULL);
+    for (int64_t i = 0; same && i < a->n_children; i++) {
+        same = lk_generation_same_columns(a->children[i], b->children[i]);
     }
-    lk_dataset_unref(dataset);
+    return same && (a->dictionary == NULL || lk_generation_same_columns(a->dictionary, b->dictionary));
+}
+
+void lk_generation_form_deinit(lk_generation_form *form)
+{
+    lk_schema_release(&form->schema);
+    lk_lance_schema_close(form->lance);
+    lk_buf_deinit(&form->body);
+    *form = (lk_generation_form){0};
+}
+
+static lk_rc make_form(lk_generation_form *form, const struct ArrowSchema *schema, lk_err *err)
+{
+    const lk_pb_new_version empty = {.version = 1, .no_transaction = true};
+    if (form->lance != NULL && lk_generation_same_columns(&form->schema, schema)) {
+        return LK_OK;
+    }
+    lk_generation_form_deinit(form);
+    lk_rc rc = lk_schema_copy(schema, &form->schema, err);
+    if (rc == LK_OK) {
+        rc = lk_lance_schema_from_arrow(schema, &form->lance, err);
+    }
+    if (rc == LK_OK) {
+        lk_pb_manifest_create(form->lance, FILE_MINOR, &empty, &form->body);
+    }
+    return rc;
+}
+
+/* -- the files ------------------------------------------------------------------------------------------------------ */
+
+static lk_rc put_new(lk_store *store, lk_bytes key, lk_bytes bytes, lk_err *err)
+{
+    bool  created = false;
+    lk_rc rc = lk_store_put_if_absent(store, key, bytes, &created, err);
+    return rc == LK_OK && !created ? lk_fail(err, LK_E_CONFLICT, "the generation's directory is in use") : rc;
+}
+
+/* The manifest of the only version. It has no transaction: nobody ever commits beside it. */
+static lk_rc write_manifest(
+    const lk_lance_env *env, const lk_generation_form *form, const lk_fragment *fragment, lk_err *err)
+{
+    lk_buf                  object = {0};
+    const lk_pb_new_version version = {.version = 1,
+        .timestamp_ms = lk_clock_wall_ms(env->clock),
+        .has_fragment_id_max = true,
+        .fragments = fragment,
+        .fragment_count = 1,
+        .no_transaction = true};
+    lk_rc                   rc = lk_change_object(lk_buf_view(&form->body), &version, &object, err);
+    if (rc == LK_OK) {
+        rc = put_new(
+            env->store, LK_LITERAL("_versions/18446744073709551614.manifest"), lk_buf_view(&object), err);
+    }
+    lk_buf_deinit(&object);
+    return rc;
+}
+
+static lk_rc write_dataset(
+    const lk_lance_env *env, const lk_generation_form *form, const lk_generation_rows *rows, lk_err *err)
+{
+    row_stream         stream = {.base = {.next = next_rows}, .rows = rows};
+    lk_change          change = {.env = env};
+    lk_fragment_writer writer = {0};
+    size_t             count = 0;
+    lk_rc              rc = lk_schema_copy(rows->schema, &stream.base.schema, err);
+    lk_fragment_writer_init(&writer, &change, form->lance, rows->row_count);
+    if (rc == LK_OK) {
+        rc = lk_fragment_writer_write(&writer, &stream.base, err);
+    }
+    if (rc == LK_OK) {
+        rc = lk_fragment_writer_number(&writer, 0, err);
+    }
+    if (rc == LK_OK) {
+        const lk_fragment *fragments = lk_fragment_writer_fragments(&writer, &count);
+        rc = count == 1 ? write_manifest(env, form, fragments, err)
+                        : lk_fail(err, LK_E_INTERNAL, "a generation of %zu files", count);
+    }
+    lk_fragment_writer_deinit(&writer);
+    lk_change_deinit(&change);
     lk_schema_release(&stream.base.schema);
     return rc;
 }
 
 static lk_rc write_bloom(lk_store *store, const lk_generation_rows *rows, lk_err *err)
 {
-    bool     created = false;
     uint8_t *filter = calloc(1, LK_BLOOM_SIZE);
     LK_ASSERT(filter != NULL);
     for (size_t i = 0; i < rows->row_count; i++) {
         lk_bloom_add(filter, lk_bloom_hash(rows->ids[i]));
     }
-    lk_rc rc = lk_store_put_if_absent(store, LK_LITERAL("bloom_filter.bin"),
-        (lk_bytes){(const char *)filter, LK_BLOOM_SIZE}, &created, err);
+    lk_rc rc =
+        put_new(store, LK_LITERAL("bloom_filter.bin"), (lk_bytes){(const char *)filter, LK_BLOOM_SIZE}, err);
     free(filter);
-    return rc == LK_OK && !created ? lk_fail(err, LK_E_CONFLICT, "the generation's directory is in use") : rc;
+    return rc;
 }
 
 /* -- the directory ----------------------------------------------------------------------------------------------- */
@@ -67,17 +152,19 @@ static lk_bytes new_path(lk_random *random, uint64_t number, lk_arena *arena)
     return lk_arena_format(arena, "%08" PRIx32 "_gen_%" PRIu64, salt, number);
 }
 
-lk_rc lk_generation_write(const lk_lance_env *env, lk_uuid shard, uint64_t number,
+lk_rc lk_generation_write(const lk_lance_env *env, lk_generation_form *form, lk_uuid shard, uint64_t number,
     const lk_generation_rows *rows, lk_arena *arena, lk_bytes *path, lk_err *err)
 {
     lk_lance_env inside = *env;
     *path = new_path(env->random, number, arena);
     inside.store = lk_prefix_store_new(env->store, lk_shard_key(shard, *path, arena));
     inside.files = NULL;
-    lk_rc rc =
-        write_bloom(inside.store, rows, err); /* the first object: whose it is, is whose the directory is */
+    lk_rc rc = make_form(form, rows->schema, err);
+    if (rc == LK_OK) { /* the first object: whose it is, is whose the directory is */
+        rc = write_bloom(inside.store, rows, err);
+    }
     if (rc == LK_OK) {
-        rc = write_dataset(&inside, rows, err);
+        rc = write_dataset(&inside, form, rows, err);
     }
     if (rc == LK_OK) {
         rc = lk_pk_index_write(inside.store, rows->ids, rows->row_count, err);

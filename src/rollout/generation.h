@@ -12,6 +12,7 @@
  * Threads: stateless.
  */
 #include "lance/dataset.h"
+#include "lance/schema.h"
 #include "rollout/shard_manifest.h"
 
 typedef struct lk_generation_rows {
@@ -22,12 +23,23 @@ typedef struct lk_generation_rows {
     size_t                    row_count;
 } lk_generation_rows;
 
+/* What a writer keeps from one generation to the next: everything that depends on the table's columns alone. */
+typedef struct lk_generation_form {
+    struct ArrowSchema schema;
+    lk_lance_schema   *lance;
+    lk_buf             body; /* of the manifest, without a fragment */
+} lk_generation_form;
+void lk_generation_form_deinit(lk_generation_form *form); /* accepts zero */
+
+/* Whether the columns are the same, metadata left out. */
+bool lk_generation_same_columns(const struct ArrowSchema *a, const struct ArrowSchema *b);
+
 /*
  * Writes them. env->store is rooted at the table's own directory and may put off syncing: lk_store_sync makes durable what
  * was written, and is not called here. *path is the directory's name below the shard's, in the arena.
  */
-LK_MUST_CHECK lk_rc lk_generation_write(const lk_lance_env *env, lk_uuid shard, uint64_t number,
-    const lk_generation_rows *rows, lk_arena *arena, lk_bytes *path, lk_err *err);
+LK_MUST_CHECK lk_rc lk_generation_write(const lk_lance_env *env, lk_generation_form *form, lk_uuid shard,
+    uint64_t number, const lk_generation_rows *rows, lk_arena *arena, lk_bytes *path, lk_err *err);
 
 /* Removes what lk_generation_write left; for one that no manifest lists. */
 LK_MUST_CHECK lk_rc lk_generation_remove(lk_store *store, lk_uuid shard, lk_bytes path, lk_err *err);

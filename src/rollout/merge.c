@@ -86,20 +86,39 @@ static void mark_rows(merging *m)
     }
 }
 
-/* Ids that the base table has: a stopped merge left them there, or another instance had the same record. */
-static lk_rc find_in_base(lk_dataset *base, const merging *m, lk_id_map *found, lk_arena *texts, lk_err *err)
+/* The ids of the chosen generations that the base table may have, as values to look for; borrowed. */
+static lk_rc choose_values(lk_dataset *base, const merging *m, lk_buf *values, lk_err *err)
 {
-    lk_id_map *ids = lk_id_map_new(0);
-    lk_buf     values = {0};
+    lk_id_map *distinct = lk_id_map_new(0);
+    lk_buf     ids = {0};
     for (size_t i = 0; i < m->chosen_count; i++) {
         for (size_t row = 0; row < m->chosen[i]->count; row++) {
             lk_bytes id = lk_rollout_rows_id(m->chosen[i], row);
-            if (lk_id_map_add(ids, id, (lk_id_place){0})) {
-                const lk_value value = {.kind = LK_VALUE_BYTES, .as.bytes = id};
-                lk_buf_append(&values, &value, sizeof value);
+            if (lk_id_map_add(distinct, id, (lk_id_place){0})) {
+                lk_buf_append(&ids, &id, sizeof id);
             }
         }
     }
+    size_t          count = ids.size / sizeof(lk_bytes);
+    const lk_bytes *all = (const lk_bytes *)(const void *)ids.data;
+    bool           *maybe = calloc(count + 1, sizeof *maybe);
+    LK_ASSERT(maybe != NULL);
+    lk_rc rc = lk_base_ids_ask(m->snapshot->base_ids, base, all, count, m->options->cancel, maybe, err);
+    for (size_t i = 0; rc == LK_OK && i < count; i++) {
+        const lk_value value = {.kind = LK_VALUE_BYTES, .as.bytes = all[i]};
+        lk_buf_append(values, &value, maybe[i] ? sizeof value : 0);
+    }
+    free(maybe);
+    lk_buf_deinit(&ids);
+    lk_id_map_free(distinct);
+    return rc;
+}
+
+/* Ids that the base table has: a stopped merge left them there, or another instance had the same record. */
+static lk_rc find_in_base(lk_dataset *base, const merging *m, lk_id_map *found, lk_arena *texts, lk_err *err)
+{
+    lk_buf                values = {0};
+    lk_rc                 rc = choose_values(base, m, &values, err);
     const size_t          columns[] = {(size_t)lk_schema_find(lk_dataset_schema(base), LK_LITERAL("id"))};
     const lk_predicate    any = {.kind = LK_PREDICATE_IN,
            .column = columns[0],
@@ -111,8 +130,7 @@ static lk_rc find_in_base(lk_dataset *base, const merging *m, lk_id_map *found, 
         .limit = UINT64_MAX,
         .cancel = m->options->cancel};
     lk_batches           *batches = NULL;
-    lk_rc                 rc = LK_OK;
-    if (any.value_count > 0 && lk_dataset_row_count(base) > 0) {
+    if (rc == LK_OK && any.value_count > 0 && lk_dataset_row_count(base) > 0) {
         rc = lk_dataset_scan(base, &options, &batches, err);
     }
     for (bool more = batches != NULL && rc == LK_OK; more;) {
@@ -127,7 +145,6 @@ static lk_rc find_in_base(lk_dataset *base, const merging *m, lk_id_map *found, 
     }
     lk_batches_close(batches);
     lk_buf_deinit(&values);
-    lk_id_map_free(ids);
     return rc;
 }
 

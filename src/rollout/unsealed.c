@@ -3,21 +3,6 @@
 
 #include "arrow/schema.h"
 
-static bool same_text(const char *a, const char *b)
-{
-    return strcmp(a == NULL ? "" : a, b == NULL ? "" : b) == 0;
-}
-
-static bool same_columns(const struct ArrowSchema *a, const struct ArrowSchema *b)
-{
-    bool same = same_text(a->name, b->name) && same_text(a->format, b->format) && a->flags == b->flags &&
-                a->n_children == b->n_children && (a->dictionary == NULL) == (b->dictionary == NULL);
-    for (int64_t i = 0; same && i < a->n_children; i++) {
-        same = same_columns(a->children[i], b->children[i]);
-    }
-    return same && (a->dictionary == NULL || same_columns(a->dictionary, b->dictionary));
-}
-
 size_t lk_unsealed_count(const lk_unsealed *u)
 {
     return u->ids.size / sizeof(lk_bytes);
@@ -26,7 +11,7 @@ size_t lk_unsealed_count(const lk_unsealed *u)
 bool lk_unsealed_takes(const lk_unsealed *u, const lk_generation_rows *rows)
 {
     lk_id_place ignored;
-    bool        takes = u->known == NULL || same_columns(&u->schema, rows->schema);
+    bool        takes = u->known == NULL || lk_generation_same_columns(&u->schema, rows->schema);
     for (size_t i = 0; takes && u->known != NULL && i < rows->row_count; i++) {
         takes = !lk_id_map_find(u->known, rows->ids[i], &ignored);
     }

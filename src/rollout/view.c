@@ -1,11 +1,8 @@
 /* view.c - see view.h. */
 #include "rollout/view.h"
 
-#include "arrow/schema.h"
 #include "base/each.h"
 #include "lance/manifest.h"
-#include "lance/take.h"
-#include "rollout/cell.h"
 #include "rollout/shard.h"
 
 #include <inttypes.h>
@@ -36,9 +33,10 @@ struct lk_rollout_view {
     lk_rollout_rows *given[GIVEN_MAX];    /* that need not be loaded; guarded by mutex, as is the following */
     size_t           given_count;
 
-    seen_shard *shards; /* of whoever refreshes, as are the following */
-    size_t      shard_count;
-    lk_dataset *base;
+    seen_shard  *shards; /* of whoever refreshes, as are the following */
+    size_t       shard_count;
+    lk_dataset  *base;
+    lk_base_ids *base_ids;
     bool moved; /* what is known moved since snapshot was put together; a refresh that failed leaves it so */
 };
 
@@ -59,6 +57,7 @@ void lk_rollout_snapshot_unref(lk_rollout_snapshot *snapshot)
         lk_rollout_rows_unref(snapshot->sources[i]);
     }
     lk_id_tree_free(snapshot->ids);
+    lk_base_ids_unref(snapshot->base_ids);
     lk_dataset_unref(snapshot->base);
     lk_rollout_form_unref(snapshot->form);
     free(snapshot->sources);
@@ -379,6 +378,7 @@ static lk_rc put_together(lk_rollout_view *view, lk_rollout_snapshot **out, lk_e
     missing m = {calloc(room + 1, sizeof *m.wishes), calloc(room + 1, sizeof *m.places), 0};
     LK_ASSERT(m.wishes != NULL && m.places != NULL);
     lk_rollout_snapshot *next = lk_rollout_snapshot_new(view->form, view->base, room, view->shard_count);
+    next->base_ids = lk_base_ids_ref(view->base_ids);
     for (size_t i = 0; i < view->shard_count; i++) {
         const lk_shard_manifest *manifest = &view->shards[i].manifest;
         next->pins[next->pin_count++] =
@@ -447,6 +447,7 @@ lk_rollout_view *lk_rollout_view_new(const lk_lance_env *env, lk_dataset *base)
     view->env = env;
     view->base = lk_dataset_ref(base);
     view->form = lk_rollout_form_new();
+    view->base_ids = lk_base_ids_new(env->budget);
     view->moved = true;
     lk_mutex_init(&view->mutex, LK_RANK_ENGINE);
     lk_cond_init(&view->refreshed);
@@ -467,6 +468,7 @@ void lk_rollout_view_free(lk_rollout_view *view)
     lk_rollout_snapshot_unref(view->snapshot);
     lk_dataset_unref(view->base);
     lk_rollout_form_unref(view->form);
+    lk_base_ids_unref(view->base_ids);
     lk_cond_deinit(&view->refreshed);
     lk_cond_deinit(&view->stirred);
     lk_mutex_deinit(&view->mutex);
@@ -614,130 +616,4 @@ void lk_rollout_view_rest(lk_rollout_view *view, uint64_t stirs, uint64_t deadli
         in_time = lk_cond_wait_until(&view->stirred, &view->mutex, deadline_ms);
     }
     lk_mutex_unlock(&view->mutex);
-}
-
-/* -- finding ids --------------------------------------------------------------------------------------------------- */
-
-typedef struct finding {
-    const lk_bytes *ids;
-    size_t          count, found;
-    size_t         *wanted;
-    bool           *done;  /* by index of the id */
-    lk_buf          parts; /* of struct ArrowArray */
-} finding;
-
-static void add_row(finding *f, size_t index, struct ArrowArray *row)
-{
-    f->wanted[f->found++] = index;
-    f->done[index] = true;
-    lk_buf_append(&f->parts, row, sizeof *row);
-}
-
-static void find_in_sources(lk_rollout_snapshot *snapshot, finding *f)
-{
-    for (size_t i = 0; i < f->count; i++) {
-        lk_rollout_place  place;
-        struct ArrowArray row = {0};
-        if (lk_rollout_snapshot_place(snapshot, f->ids[i], &place)) {
-            lk_shared_batch_slice(place.rows->batch, (int64_t)place.row, 1, &row);
-            add_row(f, i, &row);
-        }
-    }
-}
-
-/* The ids that are left, as id IN (...). */
-static const lk_predicate *left_ids(const finding *f, size_t column, lk_arena *arena)
-{
-    lk_predicate *predicate = lk_arena_take(arena, sizeof *predicate);
-    lk_value     *values = lk_arena_take(arena, (f->count + 1) * sizeof *values);
-    for (size_t i = 0; i < f->count; i++) {
-        if (!f->done[i]) {
-            values[predicate->value_count++] = (lk_value){.kind = LK_VALUE_BYTES, .as.bytes = f->ids[i]};
-        }
-    }
-    predicate->kind = LK_PREDICATE_IN;
-    predicate->column = column;
-    predicate->values = values;
-    return predicate->value_count == 0 ? NULL : predicate;
-}
-
-/* Takes *batch, rows of the base table. */
-static lk_rc add_base_rows(const struct ArrowSchema *from, struct ArrowArray *batch,
-    const struct ArrowSchema *schema, finding *f, lk_err *err)
-{
-    struct ArrowArray aligned = {0};
-    lk_rc             rc = lk_rollout_rows_align(from, batch, schema, &aligned, err);
-    if (rc != LK_OK) {
-        return rc;
-    }
-    lk_shared_array         *shared = lk_array_share(&aligned);
-    const struct ArrowArray *rows = lk_shared_array_get(shared);
-    for (int64_t row = 0; row < rows->length; row++) {
-        lk_bytes id = lk_cell_text(rows->children[LK_RECORD_COLUMN_id], row);
-        for (size_t i = 0; i < f->count; i++) {
-            if (!f->done[i] && lk_bytes_equal(f->ids[i], id)) {
-                struct ArrowArray one = {0};
-                lk_shared_batch_slice(shared, row, 1, &one);
-                add_row(f, i, &one);
-                break;
-            }
-        }
-    }
-    lk_shared_array_unref(shared);
-    return LK_OK;
-}
-
-static lk_rc find_in_base(lk_rollout_snapshot *snapshot, const struct ArrowSchema *schema, lk_cancel *cancel,
-    finding *f, lk_err *err)
-{
-    const struct ArrowSchema *table = lk_dataset_schema(snapshot->base);
-    lk_arena                  arena = {0};
-    lk_batches               *batches = NULL;
-    size_t *columns = lk_arena_take(&arena, ((size_t)table->n_children + 1) * sizeof *columns);
-    size_t  count = 0;
-    lk_rc   rc = LK_OK;
-    for (int64_t i = 0; i < table->n_children; i++) {
-        if (lk_schema_find(schema, lk_bytes_of(table->children[i]->name)) >= 0) {
-            columns[count++] = (size_t)i;
-        }
-    }
-    const lk_scan_options options = {.columns = columns,
-        .column_count = count,
-        .dictionary_values = true,
-        .predicate = left_ids(f, (size_t)lk_schema_find(table, LK_LITERAL("id")), &arena),
-        .limit = UINT64_MAX,
-        .cancel = cancel};
-    if (options.predicate != NULL && lk_rollout_snapshot_has_base(snapshot)) {
-        rc = lk_dataset_scan(snapshot->base, &options, &batches, err);
-    }
-    for (bool more = batches != NULL && rc == LK_OK; more;) {
-        struct ArrowArray batch = {0};
-        rc = lk_batches_next(batches, &batch, err);
-        more = rc == LK_OK && batch.release != NULL;
-        rc = more ? add_base_rows(&batches->schema, &batch, schema, f, err) : rc;
-        more = more && rc == LK_OK;
-    }
-    lk_batches_close(batches);
-    lk_arena_close(&arena);
-    return rc;
-}
-
-lk_rc lk_rollout_snapshot_find(lk_rollout_snapshot *snapshot, const lk_bytes *ids, size_t count,
-    lk_cancel *cancel, struct ArrowArray *out, size_t *wanted, lk_err *err)
-{
-    const struct ArrowSchema *schema = &snapshot->form->schema;
-    finding f = {.ids = ids, .count = count, .wanted = wanted, .done = calloc(count + 1, sizeof(bool))};
-    LK_ASSERT(f.done != NULL);
-    find_in_sources(snapshot, &f);
-    lk_rc              rc = find_in_base(snapshot, schema, cancel, &f, err);
-    struct ArrowArray *arrays = (struct ArrowArray *)(void *)f.parts.data;
-    if (rc == LK_OK) {
-        rc = lk_array_concat(schema, arrays, f.found, out, err);
-    }
-    for (size_t i = 0; i < f.found; i++) {
-        lk_array_release(&arrays[i]);
-    }
-    lk_buf_deinit(&f.parts);
-    free(f.done);
-    return rc;
 }

@@ -13,6 +13,7 @@
  *
  * Ownership: snapshots are counted. Threads: shared; mutex guards the cache, reading holds none.
  */
+#include "rollout/base_ids.h"
 #include "rollout/id_tree.h"
 
 typedef struct lk_rollout_view lk_rollout_view;
@@ -32,6 +33,7 @@ typedef struct lk_rollout_snapshot {
     size_t             pin_count;
     lk_rollout_rows  **sources;                 /* generations, the ones that count more first */
     size_t             source_count, row_count; /* row_count: of the sources, copies included */
+    lk_base_ids       *base_ids;                /* which ids base may have; NULL: any */
     struct lk_id_tree *ids;                     /* where each id of the sources is */
     atomic_uint        refs;                    /* private */
 } lk_rollout_snapshot;

@@ -9,6 +9,7 @@ struct lk_rollout_writer {
     lk_shard_writer           shard;                     /* of whoever leads */
     uint64_t                  log_next, fenced_until_ms; /* of whoever leads */
     bool                      claimed;
+    lk_generation_form        form;     /* of whoever leads */
     lk_unsealed               unsealed; /* of whoever leads; empty unless claimed */
     bool      owes;   /* deferred, of whoever leads: the log may hold rows that are not visible */
     lk_thread sealer; /* deferred: runs seal_in_time */
@@ -92,7 +93,7 @@ static lk_rc store_rows(
     inside.store = w->options.late;
     lk_rc rc = log ? write_log(w, rows, &l.log_position, err) : LK_OK;
     if (rc == LK_OK) {
-        rc = lk_generation_write(&inside, w->options.shard, l.number, rows, &arena, &l.path, err);
+        rc = lk_generation_write(&inside, &w->form, w->options.shard, l.number, rows, &arena, &l.path, err);
     }
     if (rc == LK_OK) {
         lk_shard_prepare(&w->shard, w->options.late, list_generation, &l);
@@ -515,6 +516,7 @@ void lk_rollout_writer_free(lk_rollout_writer *w)
     lk_rc rc = w->claimed ? seal(w, &ignored) : LK_OK;
     (void)rc; /* else the next claim replays the log */
     lk_unsealed_clear(&w->unsealed);
+    lk_generation_form_deinit(&w->form);
     lk_shard_writer_deinit(&w->shard);
     lk_cond_deinit(&w->ending);
     lk_cond_deinit(&w->changed);
