@@ -58,7 +58,7 @@ def batches(directory, note):
                        for _ in range(ROUNDS)]
         measure.report(f"adds of 256 rows with 512 tokens each, {body}", "rows/s",
                        measure.median([s["rows_per_s"] for s in samples]), target=f">= {target}", higher_is_better=True,
-                       note=f"over HTTP, durable, the load generator's making of bodies included; {note}; "
+                       note=f"over HTTP, durable, without the time in which the load generator makes bodies; {note}; "
                             f"{rollout.busy_note()}")
 
 
