@@ -146,8 +146,14 @@ lk_rc lk_late_sync(lk_late *late, lk_rc (*directory)(void *context, const char *
 {
     lk_late_file files[LK_LATE_FILES_MAX];
     lk_mutex_lock(&late->mutex);
+    uint64_t before = late->failures;
     while (late->syncing) {
         lk_cond_wait(&late->done, &late->mutex);
+    }
+    if (late->failures != before) { /* it may have had the caller's files */
+        *err = late->failure;
+        lk_mutex_unlock(&late->mutex);
+        return err->rc;
     }
     size_t count = late->count;
     memcpy(files, late->files, count * sizeof files[0]);
@@ -161,6 +167,10 @@ lk_rc lk_late_sync(lk_late *late, lk_rc (*directory)(void *context, const char *
 
     lk_mutex_lock(&late->mutex);
     late->syncing = false;
+    if (rc != LK_OK) {
+        late->failures++;
+        late->failure = *err;
+    }
     lk_cond_broadcast(&late->done);
     lk_mutex_unlock(&late->mutex);
     return rc;

@@ -5,8 +5,9 @@
  * then needs one or two turns of its journal for what would have been one for each file and one for each
  * name.
  *
- * Invariant: when lk_late_sync returns LK_OK, every file and directory that was added before the call is
- * durable, whichever thread's call did it. After an error nobody may rely on what was added before.
+ * Invariant: when lk_late_sync returns LK_OK, every file and directory that was added before the call is durable,
+ * whichever thread's call did it. After an error nobody may rely on what was added before: callers that waited for that
+ * turn hear of it as well, later ones cannot, so a list belongs to one commit at a time.
  * Threads: shared; mutex guards the list; files are synced without it, by one caller at a time.
  */
 #include "base/err.h"
@@ -26,6 +27,8 @@ typedef struct lk_late {
     lk_late_file files[LK_LATE_FILES_MAX];
     size_t       count;
     bool         syncing;
+    uint64_t     failures; /* turns that failed */
+    lk_err       failure;  /* the last one */
 } lk_late;
 
 void lk_late_init(lk_late *late, lk_pool *pool);

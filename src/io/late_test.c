@@ -19,7 +19,8 @@
 
 #include <cmocka.h>
 
-static atomic_int file_syncs, directory_syncs,
+static atomic_bool held; /* file syncs wait */
+static atomic_int  file_syncs, directory_syncs,
     fails_at; /* fails_at: counts down to the file sync that fails */
 
 int fsync(int fd)
@@ -33,6 +34,9 @@ int fdatasync(int fd)
 {
     (void)fd;
     atomic_fetch_add(&file_syncs, 1);
+    while (atomic_load(&held)) {
+        usleep(100);
+    }
     if (atomic_fetch_sub(&fails_at, 1) == 1) {
         errno = EIO;
         return -1;
@@ -200,6 +204,53 @@ static void many_writers_may_share_a_store(void **state)
     close_fixture(f);
 }
 
+typedef struct sync_call {
+    fixture    *f;
+    atomic_bool begun;
+    lk_rc       rc;
+} sync_call;
+
+static void sync_store(void *context)
+{
+    sync_call *call = context;
+    lk_err     err = {0};
+    atomic_store(&call->begun, true);
+    call->rc = lk_store_sync(call->f->store, &err);
+}
+
+/* The second call comes while the first one's turn runs, with files of both: within so many tries it does. */
+static void who_waited_for_a_sync_that_fails_hears_of_it(void **state)
+{
+    enum { TRIES_MAX = 200 };
+    (void)state;
+    fixture *f = open_fixture(true);
+    bool     heard = false;
+    for (int try = 0; try < TRIES_MAX && !heard; try++) {
+        sync_call calls[2] = {{.f = f}, {.f = f}};
+        lk_thread threads[2];
+        char      key[16];
+        snprintf(key, sizeof key, "a/%d", try);
+        put(f, key);
+        reset(1);
+        atomic_store(&held, true);
+        for (int i = 0; i < 2; i++) {
+            assert_int_equal(lk_thread_start(&threads[i], "s", sync_store, &calls[i], &f->err), LK_OK);
+            while (!atomic_load(&calls[i].begun) || atomic_load(&file_syncs) == 0) {
+                usleep(100);
+            }
+        }
+        usleep(1000);
+        atomic_store(&held, false);
+        for (int i = 0; i < 2; i++) {
+            lk_thread_join(&threads[i]);
+        }
+        assert_int_equal(calls[0].rc, LK_E_IO);
+        heard = calls[1].rc == LK_E_IO;
+    }
+    assert_true(heard);
+    close_fixture(f);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -208,6 +259,7 @@ int main(void)
         cmocka_unit_test(a_sync_that_fails_is_told_and_not_repeated),
         cmocka_unit_test(a_second_name_is_given_once_and_its_directory_waits_for_the_sync),
         cmocka_unit_test(many_writers_may_share_a_store),
+        cmocka_unit_test(who_waited_for_a_sync_that_fails_hears_of_it),
     };
     return cmocka_run_group_tests_name("late", tests, NULL, NULL);
 }

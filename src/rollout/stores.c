@@ -517,7 +517,8 @@ lk_rc lk_rollouts_adopt(
         const entry       *e = own->options.keeper.context;
         lk_rollout_options options = r->options.store;
         options.instance_id = instance_id;
-        rc = lk_rollout_store_open(&e->env, e->place.late, &options, &theirs, err);
+        /* Not with the late files of the shard that adds go to. */
+        rc = lk_rollout_store_open(&e->env, NULL, &options, &theirs, err);
     }
     if (rc == LK_OK) {
         rc = merge_all(r, theirs, report, err);
