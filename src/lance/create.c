@@ -70,7 +70,7 @@ static lk_rc prepare(creation *c, const struct ArrowSchema *schema, lk_err *err)
     if (rc == LK_OK) {
         rc = lk_fragment_writer_check_types(&c->schema->arrow, lk_change_file_minor(&c->base), err);
     }
-    if (rc == LK_OK && (options == NULL || !options->new_place)) {
+    if (rc == LK_OK) {
         rc = check_absent(c->base.env, err);
     }
     lk_fragment_writer_init(
