@@ -102,7 +102,7 @@ static idle *drain(lk_buffer_pool *pool, size_t *bytes)
     return all;
 }
 
-static void trim(lk_buffer_pool *pool)
+void lk_buffer_pool_trim(lk_buffer_pool *pool)
 {
     size_t bytes = 0;
     idle  *all = drain(pool, &bytes);
@@ -132,7 +132,7 @@ void lk_buffer_pool_close(lk_buffer_pool *pool)
     lk_mutex_lock(&pool->mutex);
     pool->closed = true;
     lk_mutex_unlock(&pool->mutex);
-    trim(pool);
+    lk_buffer_pool_trim(pool);
     unref(pool);
 }
 
@@ -154,7 +154,7 @@ static lk_rc charge(lk_buffer_pool *pool, size_t capacity, lk_err *err)
     if (pool->budget == NULL || lk_budget_take(pool->budget, capacity, &first) == LK_OK) {
         return LK_OK;
     }
-    trim(pool);
+    lk_buffer_pool_trim(pool);
     return lk_budget_take(pool->budget, capacity, err);
 }
 

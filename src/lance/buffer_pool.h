@@ -27,6 +27,9 @@ lk_buffer_pool *lk_buffer_pool_new(lk_budget *budget); /* NULL: unlimited */
 /* Ends the scan's hold: idle buffers go now, the others as they come back. Accepts NULL. */
 void lk_buffer_pool_close(lk_buffer_pool *pool);
 
+/* Idle buffers go now: others than the pool's takers need the budget. */
+void lk_buffer_pool_trim(lk_buffer_pool *pool);
+
 /* Whether `size` more would leave half of the budget: for what is only good to have. */
 bool lk_buffer_pool_is_roomy(const lk_buffer_pool *pool, size_t size);
 

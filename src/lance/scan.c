@@ -5,7 +5,7 @@
  *
  *   EMPTY --claim--> RUNNING --done--> READY --taken, or no row in it--> EMPTY (for a later morsel)
  *     ^                 |
- *     +-- no memory ----+      (not the head: it waits until batches before it are gone)
+ *     +-- no memory ----+      (the head: FAILED if it was alone; else it is tried again when it is)
  *
  * Where order does not matter any READY slot is taken; it is DONE, and EMPTY only when all before it are.
  *
@@ -14,8 +14,11 @@
  *      any result will do it rather waits for workers that are about to begin: what it decoded could be the slowest.
  *   2. At most `window` morsels are ahead of the reader; the window grows as the reader goes on, so a reader
  *      that stops early has caused little work.
- *   3. The reader is woken for rows, an error or the end only: whoever finishes a head without rows passes it by.
- *   4. close waits for morsels that are being decoded, not for workers that the pool has yet to start: those
+ *   3. What has room alone has room: where the head finds no memory nothing is decoded ahead any more, batches that are
+ *      ahead of it are given up or handed out, idle buffers go, and it runs once more; then the window grows again,
+ *      half as far.
+ *   4. The reader is woken for rows, an error or the end only: whoever finishes a head without rows passes it by.
+ *   5. close waits for morsels that are being decoded, not for workers that the pool has yet to start: those
  *      find the scan stopped, and the last one frees it.
  * Threads: the stream is confined to its reader; workers share it under the mutex (rank SCAN), which is never
  * held while decoding.
@@ -41,6 +44,7 @@ typedef struct scan {
     size_t          workers_max, window_max;
     uint64_t        left; /* rows that may still be handed out; the reader's */
     bool            unordered;
+    bool            alone; /* the head found no memory beside others; by mutex */
     bool            helps; /* memory for one more was there when it last tried; the reader's */
     lk_mutex        mutex;
     lk_cond         changed;
@@ -60,7 +64,7 @@ static void free_scan(scan *self)
 /* Under the mutex: the first unclaimed morsel in the window, SIZE_MAX: none. */
 static size_t claim(scan *self)
 {
-    if (self->stopped) { /* morsels may be gone */
+    if (self->stopped || self->alone) { /* stopped: morsels may be gone */
         return SIZE_MAX;
     }
     size_t end = self->head + self->window, count = lk_morsel_scan_count(self->morsels);
@@ -79,6 +83,7 @@ static void pass_head(scan *self)
 {
     self->slots[self->head % WINDOW_MAX] = (slot){0};
     self->head++;
+    self->alone = false;
     self->window = self->window * 2 < self->window_max ? self->window * 2 : self->window_max;
 }
 
@@ -103,6 +108,27 @@ static void publish(scan *self)
     }
 }
 
+/* Under the mutex: the head found no memory. False: nobody else had any. */
+static bool stand_alone(scan *self)
+{
+    bool again = !self->alone;
+    for (size_t ahead = 1; ahead < WINDOW_MAX; ahead++) {
+        slot *at = &self->slots[(self->head + ahead) % WINDOW_MAX];
+        again = again || at->state == SLOT_RUNNING || (at->state == SLOT_READY && at->batch.length > 0);
+        if (at->state == SLOT_READY && !self->unordered) {
+            lk_array_release(&at->batch);
+            *at = (slot){0};
+        }
+    }
+    lk_buffer_pool_trim(self->morsels->pool);
+    if (again) {
+        self->alone = true;
+        self->window = 1;
+        self->window_max = self->window_max > 1 ? self->window_max / 2 : 1;
+    }
+    return again;
+}
+
 /* Decodes a claimed morsel and fills its slot; false: it was put back for want of memory. */
 static bool run(scan *self, size_t morsel)
 {
@@ -111,8 +137,11 @@ static bool run(scan *self, size_t morsel)
     lk_rc             rc = lk_morsel_run(self->morsels, morsel, &batch, &err);
     lk_mutex_lock(&self->mutex);
     slot *mine = &self->slots[morsel % WINDOW_MAX];
-    bool  back = rc == LK_E_LIMIT && morsel != self->head;
-    if (rc == LK_OK) {
+    bool  back = rc == LK_E_LIMIT && (morsel != self->head || stand_alone(self));
+    if (rc == LK_OK && self->alone && !self->unordered && morsel != self->head) {
+        lk_array_release(&batch);
+        mine->state = SLOT_EMPTY;
+    } else if (rc == LK_OK) {
         mine->state = SLOT_READY;
         mine->batch = batch;
     } else if (back) {
@@ -202,7 +231,7 @@ static void run_unlocked(scan *self, size_t morsel)
 static slot *find_result(scan *self)
 {
     slot  *head = pass_done(self);
-    size_t end = self->unordered ? self->head + self->window : self->head + 1;
+    size_t end = self->unordered ? self->head + WINDOW_MAX : self->head + 1; /* the window may have shrunk */
     if (head->state == SLOT_READY || head->state == SLOT_FAILED) {
         return head;
     }
@@ -241,7 +270,7 @@ static size_t own_share(scan *self)
         return SIZE_MAX;
     }
     slot *head = &self->slots[self->head % WINDOW_MAX];
-    if (head->state == SLOT_EMPTY) {
+    if (head->state == SLOT_EMPTY && !(self->alone && running(self))) {
         head->state = SLOT_RUNNING;
         return self->head;
     }

@@ -330,37 +330,63 @@ static void a_scan_that_is_closed_early_leaves_nothing(void **state)
     close_table(&self);
 }
 
+/* Scans all in `limit` bytes of memory. */
+static lk_rc scan_in(size_t threads, size_t limit, bool unordered)
+{
+    table           self;
+    lk_scan_options options = everything;
+    lk_batches     *rows = NULL;
+    lk_err          err = {0};
+    uint64_t        seen = 0;
+    bool            more = true;
+    lk_rc           rc = LK_OK;
+    open_table(&self, threads, limit);
+    options.batch_rows = 5000;
+    options.unordered = unordered;
+    assert_int_equal(lk_dataset_scan(self.dataset, &options, &rows, &err), LK_OK);
+    while (more) {
+        struct ArrowArray batch = {0};
+        rc = lk_batches_next(rows, &batch, &err);
+        more = batch.release != NULL;
+        for (int64_t row = 0; more && !unordered && row < batch.length; row++) {
+            assert_int_equal(id_of(&batch, 0, row), seen + (uint64_t)row);
+        }
+        seen += more ? (uint64_t)batch.length : 0;
+        lk_array_release(&batch);
+    }
+    assert_true(rc == LK_E_LIMIT || (rc == LK_OK && seen == ROWS));
+    assert_true(self.budget.peak_bytes <= limit);
+    lk_batches_close(rows);
+    close_table(&self);
+    return rc;
+}
+
 static void little_memory_is_enough_or_says_so(void **state)
 {
     (void)state;
     bool refused = false, done = false;
     for (size_t limit = 50000; limit < 4000000; limit += 150000) {
-        table           self;
-        lk_scan_options options = everything;
-        lk_batches     *rows = NULL;
-        lk_err          err = {0};
-        uint64_t        seen = 0;
-        lk_rc           rc = LK_OK;
-        open_table(&self, 2, limit);
-        options.batch_rows = 5000;
-        assert_int_equal(lk_dataset_scan(self.dataset, &options, &rows, &err), LK_OK);
-        while (rc == LK_OK) {
-            struct ArrowArray batch = {0};
-            rc = lk_batches_next(rows, &batch, &err);
-            if (batch.release == NULL) {
-                break;
-            }
-            seen += (uint64_t)batch.length;
-            lk_array_release(&batch);
-        }
-        assert_true(rc == LK_E_LIMIT || (rc == LK_OK && seen == ROWS));
-        assert_true(self.budget.peak_bytes <= limit);
+        lk_rc rc = scan_in(2, limit, false);
         refused = refused || rc == LK_E_LIMIT;
         done = done || rc == LK_OK;
-        lk_batches_close(rows);
-        close_table(&self);
     }
     assert_true(refused && done);
+}
+
+/* Those who decode ahead never take the memory that the next batch needs. */
+static void what_is_enough_for_one_thread_is_enough_for_many(void **state)
+{
+    (void)state;
+    size_t enough = 50000;
+    while (scan_in(0, enough, false) != LK_OK) {
+        enough += 50000;
+    }
+    enough += 50000; /* files that are opened earlier are known earlier */
+    for (unsigned turn = 0; turn < 20; turn++) {
+        for (size_t limit = enough; limit < 4 * enough; limit += enough) {
+            assert_int_equal(scan_in(4, limit, turn % 2 == 0), LK_OK);
+        }
+    }
 }
 
 /* -- in any order ---------------------------------------------------------------------------------------- */
@@ -480,6 +506,7 @@ int main(void)
         cmocka_unit_test(a_cancelled_scan_stops),
         cmocka_unit_test(a_scan_that_is_closed_early_leaves_nothing),
         cmocka_unit_test(little_memory_is_enough_or_says_so),
+        cmocka_unit_test(what_is_enough_for_one_thread_is_enough_for_many),
         cmocka_unit_test(where_order_does_not_matter_rows_come_past_a_slow_file),
         cmocka_unit_test(rows_in_any_order_are_the_same_rows),
     };

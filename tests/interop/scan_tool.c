@@ -6,7 +6,7 @@
  *     --columns 0,2,3           top-level fields (default: all)
  *     --equals COLUMN=INTEGER   keep the rows where an integer column has this value
  *     --less COLUMN=INTEGER
- *     --limit N --row-id --count
+ *     --limit N --row-id --count --unordered
  *     --threads N               pool threads (0: none; default 2)
  *     --budget BYTES            scan memory
  *
@@ -74,6 +74,10 @@ static bool parse(tool *self, int count, char **arguments)
         }
         if (strcmp(name, "--count") == 0) {
             self->options.no_columns = true;
+            continue;
+        }
+        if (strcmp(name, "--unordered") == 0) {
+            self->options.unordered = true;
             continue;
         }
         at++;
