@@ -22,6 +22,7 @@ enum {
     CROWD_MAX = 2048,   /* of one row, where its page cannot be zipped, */
     CROWDED_MAX = 4096, /* and of such a page */
     ALIGNMENT = 64,
+    ALIGNMENT_COMPACT = 8,
     FILE_MAJOR = 2
 };
 
@@ -45,7 +46,8 @@ struct lk_file_writer {
     lk_page_out            shape_page;      /* of a column that is not stored as it is */
     lk_stats_writer       *stats;
     lk_blob_writer         blobs;
-    size_t                 page_bytes, charged;
+    size_t                 page_bytes, charged, alignment;
+    bool                   compact;
     uint64_t               rows, position;
     size_t                 column_count;
     column                *columns;
@@ -141,6 +143,7 @@ lk_rc lk_file_writer_open(lk_store *store, lk_bytes key, const lk_lance_schema *
     self->schema = schema;
     self->budget = budget;
     self->minor = file_minor;
+    self->alignment = ALIGNMENT;
     self->crew = self->own_crew = lk_page_crew_new(NULL);
     self->blobs = (lk_blob_writer){
         .store = store, .key = lk_arena_copy(&self->arena, key), .put = put_buffer, .file = self};
@@ -167,6 +170,13 @@ void lk_file_writer_use_crew(lk_file_writer *self, lk_page_crew *crew)
 {
     LK_ASSERT(self->rows == 0 && self->crew == self->own_crew);
     self->crew = crew;
+}
+
+void lk_file_writer_compact(lk_file_writer *self)
+{
+    LK_ASSERT(self->rows == 0);
+    self->compact = true;
+    self->alignment = self->minor == 0 ? ALIGNMENT_COMPACT : ALIGNMENT;
 }
 
 static void close_writer(lk_file_writer *self)
@@ -215,11 +225,11 @@ static lk_rc put(lk_file_writer *self, const void *data, size_t size, lk_err *er
     return rc;
 }
 
-/* Starts the next buffer at a multiple of 64. */
+/* Starts the next buffer at a multiple of the alignment. */
 static lk_rc put_aligned(lk_file_writer *self, lk_bytes bytes, uint64_t *offset, lk_err *err)
 {
     static const char zeros[ALIGNMENT];
-    lk_rc rc = put(self, zeros, (size_t)((ALIGNMENT - self->position % ALIGNMENT) % ALIGNMENT), err);
+    lk_rc rc = put(self, zeros, (self->alignment - self->position % self->alignment) % self->alignment, err);
     *offset = self->position;
     return rc == LK_OK ? put(self, bytes.data, bytes.size, err) : rc;
 }
@@ -347,8 +357,8 @@ static lk_rc append_leaf(walk *self, const struct ArrowArray *array, int64_t sta
     for (size_t parent = 0; parent < self->depth; parent++) {
         parents[parent] = self->parents[self->depth - 1 - parent];
     }
-    if (of->field->depth == 0 && of->leaf.type.layout != LK_LAYOUT_NULL && of->leaf.level_count == 0 &&
-        of->shape.kind == LK_SHAPE_PLAIN) {
+    if (!writer->compact && of->field->depth == 0 && of->leaf.type.layout != LK_LAYOUT_NULL &&
+        of->leaf.level_count == 0 && of->shape.kind == LK_SHAPE_PLAIN) {
         const uint8_t *validity = array->null_count == 0 ? NULL : array->buffers[0];
         const void    *bytes = array->n_buffers > 2 ? array->buffers[2] : NULL;
         lk_stats_writer_add(
@@ -550,10 +560,10 @@ static lk_rc put_globals(lk_file_writer *self, lk_buf *table, lk_err *err)
     uint64_t offset = 0;
     lk_lance_schema_descriptor(self->schema, self->rows, &descriptor);
     lk_stats_writer *written = self->v20 != NULL ? lk_v20_writer_stats(self->v20) : self->stats;
-    lk_stats_writer_encode(written, self->rows, &stats);
-    lk_rc rc = put_aligned(self, lk_buf_view(&descriptor), &offset, err);
+    lk_rc            rc = put_aligned(self, lk_buf_view(&descriptor), &offset, err);
     add_entry(table, offset, descriptor.size);
-    if (rc == LK_OK) {
+    if (rc == LK_OK && !self->compact) {
+        lk_stats_writer_encode(written, self->rows, &stats);
         rc = put_aligned(self, lk_buf_view(&stats), &offset, err);
         add_entry(table, offset, stats.size);
     }

@@ -6,7 +6,7 @@
  * Invariants:
  *   1. Nothing is visible under the key before finish; finish returns when the store made it durable.
  *   2. What is buffered is at most one unfinished page per leaf column and a few pages under way, charged to the budget.
- *   3. Global buffer 0 is the file descriptor, global buffer 1 the zone statistics (stats.h).
+ *   3. Global buffer 0 is the file descriptor, global buffer 1, unless the file is compact, the zone statistics (stats.h).
  *
  * Threads: a writer is confined to one thread.
  */
@@ -42,6 +42,10 @@ LK_MUST_CHECK lk_rc lk_file_writer_open(lk_store *store, lk_bytes key, const lk_
  * writer at a time). Without it: on the caller's thread. */
 struct lk_page_crew;
 void lk_file_writer_use_crew(lk_file_writer *writer, struct lk_page_crew *crew);
+
+/* Before the first row: a file without statistics, and with less padding where readers let it be (in 2.0). For few rows, or
+ * rows that are looked up and never scanned. */
+void lk_file_writer_compact(lk_file_writer *writer);
 
 /* Adds the rows of batch (borrowed; a struct array whose children are the columns, any offset). After an
  * error the writer can only be abandoned. */

@@ -70,6 +70,9 @@ static lk_rc begin_file(lk_fragment_writer *w, lk_err *err)
     if (rc == LK_OK) {
         w->crew = w->crew == NULL ? lk_page_crew_new(w->change->env->pool) : w->crew;
         lk_file_writer_use_crew(w->writer, w->crew);
+        if (w->compact) {
+            lk_file_writer_compact(w->writer);
+        }
     }
     return rc;
 }

@@ -12,6 +12,7 @@ typedef struct lk_fragment_writer {
     const lk_lance_schema *schema;
     uint32_t               file_minor; /* of new files: the change's, unless set before the first row */
     int64_t                rows_max;   /* of a file */
+    bool                   compact;    /* the files are, see lk_file_writer_compact; before the first row */
     lk_file_writer        *writer;     /* the file being written, or NULL */
     struct lk_page_crew   *crew;       /* encodes its pages, file after file */
     lk_bytes               file_name;  /* its name below data/ */

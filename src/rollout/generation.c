@@ -12,7 +12,10 @@
 #include <inttypes.h>
 #include <stdlib.h>
 
-enum { FILE_MINOR = 1 };
+enum {
+    FILE_MINOR = 1,
+    COMPACT_ROWS = 64 /* a generation of so few is mostly what surrounds its rows */
+};
 
 /* -- the rows as a stream ---------------------------------------------------------------------------------------- */
 
@@ -114,6 +117,7 @@ static lk_rc write_dataset(
     size_t             count = 0;
     lk_rc              rc = lk_schema_copy(rows->schema, &stream.base.schema, err);
     lk_fragment_writer_init(&writer, &change, form->lance, rows->row_count);
+    writer.compact = rows->row_count <= COMPACT_ROWS;
     if (rc == LK_OK) {
         rc = lk_fragment_writer_write(&writer, &stream.base, err);
     }

@@ -63,6 +63,7 @@ static lk_rc write_file(
         rc = lk_file_writer_open(store, key, lance, FILE_MINOR, NULL, &writer, err);
     }
     if (rc == LK_OK) {
+        lk_file_writer_compact(writer);
         rc = lk_file_writer_write(writer, batch, err);
         if (rc == LK_OK) {
             rc = lk_file_writer_finish(writer, &arena, &written, err);

@@ -55,6 +55,12 @@ def test_a_row_of_200_generations_is_found_in_half_a_millisecond(full):
     assert min(costs) <= 0.5 and sorted(costs)[50] <= 1, sorted(costs)
 
 
+def test_a_generation_of_one_row_takes_12_KiB_at_most_beside_its_filter(full):
+    shard = pathlib.Path(full.store_path("rl")) / "_mem_wal"
+    files = [file for file in shard.glob("*/*_gen_*/**/*") if file.is_file() and file.name != "bloom_filter.bin"]
+    assert sum(file.stat().st_size for file in files) / GENERATIONS <= 12 << 10
+
+
 def test_a_list_of_200_merged_rows_costs_2_ms_warm_and_5_fresh(tmp_path):
     with rollout.Instance(tmp_path) as instance:
         instance.create("rl")
