@@ -141,6 +141,11 @@ _Static_assert(
 #define LK_GRPC_RECONNECT_MIN_MS   100
 #define LK_GRPC_RECONNECT_MAX_MS   2000
 
+/* How often a channel looks at its socket while no call waits on it: a refusal or a connection that came between
+ * two calls is noticed no sooner, and must be long before the attempt is given up. */
+#define LK_GRPC_IDLE_POLL_MS 100
+_Static_assert(LK_GRPC_IDLE_POLL_MS * 10 <= LK_GRPC_CONNECT_TIMEOUT_MS, "a connection is noticed in time");
+
 /* A blocked client call looks at its cancel flag this often. */
 #define LK_GRPC_CANCEL_POLL_MS 50
 

@@ -6,6 +6,7 @@
 #include "net/grpc_message.h"
 
 #include "base/clock.h"
+#include "base/limits.h"
 #include "net/grpc_wire_priv.h"
 
 #include <grpc/byte_buffer.h>
@@ -13,6 +14,7 @@
 #include <grpc/support/log.h>
 #include <grpc/support/time.h>
 #include <stdatomic.h>
+#include <stdio.h>
 #include <stdlib.h>
 
 /* -- the library -- */
@@ -22,8 +24,18 @@ static void drop_log(gpr_log_func_args *args)
     (void)args; /* it would print addresses and, at debug level, headers on stderr */
 }
 
+/* Calls that fail at once leave nobody to watch the socket of the next attempt to connect. The library then does so
+ * every 5 s, just when it gives the attempt up: a client would not find a server that came up behind it. */
+static void watch_idle_channels(void)
+{
+    char text[16];
+    (void)snprintf(text, sizeof text, "%d", LK_GRPC_IDLE_POLL_MS);
+    (void)setenv("GRPC_CLIENT_CHANNEL_BACKUP_POLL_INTERVAL_MS", text, 0); /* its only way to be told */
+}
+
 void lk_grpc_open(void)
 {
+    watch_idle_channels();
     gpr_set_log_function(drop_log);
     grpc_init();
 }

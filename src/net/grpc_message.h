@@ -55,7 +55,8 @@ typedef struct lk_grpc_status {
  * peer said becomes the detail. An UNAVAILABLE that no peer sent (reached = false) is LK_E_UNREACHABLE. */
 LK_MUST_CHECK lk_rc lk_grpc_status_to_err(const lk_grpc_status *status, bool reached, lk_err *err);
 
-/* Loads the gRPC library once and points its log away from stderr; every open is paired with a close. */
+/* Loads the gRPC library once and points its log away from stderr; every open is paired with a close. The first one
+ * sets a variable of the environment, which the library reads: before other threads look at theirs. */
 void lk_grpc_open(void);
 void lk_grpc_close(void);
 

@@ -211,7 +211,8 @@ def test_a_query_waits_for_its_metasrv_and_says_when_none_comes(tmp_path):
     later = threading.Timer(1.0, meta.start)
     later.start()
     try:
-        with lake.Server(tmp_path / "q" / "data", "query", apart) as query:
+        soon = {"LAKE_QUERY_STARTUP_TIMEOUT_MS": "4000"}  # found though its calls failed before, and well within 5 s
+        with lake.Server(tmp_path / "q" / "data", "query", apart, soon) as query:
             query.create("apart.t", SCHEMA)
             assert query.sql("SELECT * FROM apart.t").num_rows == 0
     finally:
