@@ -7,6 +7,8 @@
 #include "rollout/store_priv.h"
 #include "rollout/wal.h"
 
+#include <inttypes.h>
+
 typedef struct checking {
     lk_rollout_store              *store;
     const lk_rollout_fsck_options *options;
@@ -166,6 +168,28 @@ static lk_rc check_listed(
     return rc;
 }
 
+/* Readers follow the manifests one by one: what lies behind one that is missing is lost to them. */
+static lk_rc check_chain(checking *c, const lk_shard_manifest *latest, lk_err *err)
+{
+    lk_store         *store = c->store->env.store;
+    lk_arena          arena = {0};
+    lk_shard_manifest newer;
+    uint64_t          highest = 0;
+    bool              grew = false;
+    lk_rc             rc = lk_shard_highest(store, latest->shard, &arena, &highest, err);
+    if (rc == LK_OK && highest > latest->version) { /* a writer went on meanwhile, or a version is missing */
+        rc = lk_shard_newer(store, latest->shard, latest->version, &arena, &newer, &grew, err);
+    }
+    if (rc == LK_OK && highest > (grew ? newer.version : latest->version)) {
+        tell_damage(c, lk_shard_key(latest->shard, LK_LITERAL("manifest"), &arena),
+            lk_arena_format(&arena, "version %" PRIu64 " is missing, and there is version %" PRIu64,
+                (grew ? newer.version : latest->version) + 1, highest)
+                .data);
+    }
+    lk_arena_close(&arena);
+    return rc;
+}
+
 static lk_rc check_shard(checking *c, lk_uuid shard, lk_err *err)
 {
     lk_arena               arena = {0};
@@ -181,6 +205,9 @@ static lk_rc check_shard(checking *c, lk_uuid shard, lk_err *err)
         state.current_generation = latest.current_generation;
         state.replay_after = latest.replay_after;
         state.pending_generations = latest.generation_count;
+        rc = check_chain(c, &latest, err);
+    }
+    if (rc == LK_OK && found) {
         rc = check_listed(c, &latest, &state, err);
     }
     if (rc == LK_OK) {

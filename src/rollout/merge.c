@@ -20,7 +20,8 @@ typedef struct merging {
     lk_rollout_snapshot            *snapshot;
     lk_rollout_rows               **chosen; /* the oldest first; borrowed from the snapshot */
     size_t                          chosen_count;
-    uint8_t                       **kept; /* per chosen generation and row: it is appended */
+    uint8_t                       **kept;   /* per chosen generation and row: it is appended */
+    bool                            narrow; /* batches of so few rows that their roles can be numbered */
     uint64_t                        kept_rows;
 } merging;
 
@@ -178,12 +179,13 @@ typedef struct row_stream {
 } row_stream;
 
 /* Rows with payloads come a few at a time: memory does not depend on their width, but for a single one's. */
-static size_t batch_rows(lk_dataset *dataset)
+static size_t batch_rows(const merging *m, lk_dataset *dataset)
 {
     const lk_manifest *manifest = lk_dataset_manifest(dataset);
     uint64_t           rows = manifest->physical_rows + 1;
     uint64_t           fit = BATCH_BYTES / (1 + lk_rollout_stored_bytes(manifest) / rows);
-    return fit == 0 ? 1 : fit > BATCH_ROWS_MAX ? BATCH_ROWS_MAX : (size_t)fit;
+    uint64_t           most = m->narrow ? LK_RECORD_ROLES_MAX : BATCH_ROWS_MAX;
+    return fit == 0 ? 1 : (size_t)(fit > most ? most : fit);
 }
 
 static lk_rc open_next(row_stream *s, lk_err *err)
@@ -203,7 +205,7 @@ static lk_rc open_next(row_stream *s, lk_err *err)
         if (rc == LK_OK) {
             const lk_scan_options options = {.rows = set,
                 .limit = UINT64_MAX,
-                .batch_rows = batch_rows(dataset),
+                .batch_rows = batch_rows(s->m, dataset),
                 .cancel = s->m->options->cancel};
             rc = lk_dataset_scan(dataset, &options, &s->present, err);
         }
@@ -304,6 +306,14 @@ static lk_rc append_rows(merging *m, lk_dataset *base, lk_dataset **out, lk_err 
     return rc;
 }
 
+/* Adds that were flushed together may have more roles than a batch can number: one more try, with fewer rows a batch. */
+static bool try_narrow(merging *m, lk_rc rc)
+{
+    bool again = rc == LK_E_LIMIT && !m->narrow;
+    m->narrow = m->narrow || again;
+    return again;
+}
+
 /* Appends what the newest base table does not have yet. */
 static lk_rc append_to_base(merging *m, lk_rollout_merge_report *report, lk_err *err)
 {
@@ -329,7 +339,9 @@ static lk_rc append_to_base(merging *m, lk_rollout_merge_report *report, lk_err 
         }
         lk_dataset_unref(next);
         lk_dataset_unref(base);
-        if (rc == LK_E_CONFLICT) {
+        if (try_narrow(m, rc)) {
+            rc = LK_E_CONFLICT;
+        } else if (rc == LK_E_CONFLICT) {
             lk_clock_sleep_ms(m->env->clock, 1 + lk_random_below(m->env->random, UINT64_C(8) << i));
         }
     }

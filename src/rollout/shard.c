@@ -118,8 +118,7 @@ static lk_rc read_hint(lk_store *store, lk_uuid shard, lk_arena *arena, uint64_t
     return rc;
 }
 
-/* The highest version by the listing; 0 when there is none. */
-static lk_rc list_highest(lk_store *store, lk_uuid shard, lk_arena *arena, uint64_t *highest, lk_err *err)
+lk_rc lk_shard_highest(lk_store *store, lk_uuid shard, lk_arena *arena, uint64_t *highest, lk_err *err)
 {
     lk_store_entry *entries = NULL;
     size_t          count = 0;
@@ -181,7 +180,8 @@ lk_rc lk_shard_latest(lk_store *store, lk_uuid shard, uint64_t known, lk_arena *
     if (rc != LK_OK || *found) {
         return rc;
     }
-    rc = list_highest(store, shard, arena, &start, err); /* there was no hint, or it pointed past the end */
+    rc = lk_shard_highest(
+        store, shard, arena, &start, err); /* there was no hint, or it pointed past the end */
     return rc == LK_OK && start > 0 ? follow(store, shard, start, arena, out, found, err) : rc;
 }
 

@@ -20,6 +20,10 @@
 LK_MUST_CHECK lk_rc lk_shard_list(
     lk_store *store, lk_arena *arena, lk_uuid **shards, size_t *count, lk_err *err);
 
+/* The highest version by the listing, whether or not those before it are there; 0 when there is none. */
+LK_MUST_CHECK lk_rc lk_shard_highest(
+    lk_store *store, lk_uuid shard, lk_arena *arena, uint64_t *highest, lk_err *err);
+
 /*
  * The newest manifest. known: a version that was seen before, to begin at (0: none). *found = false when the shard has
  * none. LK_E_CORRUPT_FILE names the object.

@@ -5,6 +5,7 @@
 #include "io/faulty.h"
 #include "io/local.h"
 #include "io/prefix.h"
+#include "rollout/records_json.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -88,6 +89,44 @@ static void a_fold_takes_the_newest_and_leaves_large_ones(void **state)
     pods_wait(pods_fragments, s, 2);        /* or it was folded behind us */
     assert_int_equal(pods_fragments(s), 2); /* that of 40 rows is as it was */
     assert_int_equal(pods_rows(s), 40 + LK_ROLLOUT_FOLD_FRAGMENTS - 1);
+    lk_rollout_store_unref(s);
+    lk_rollouts_close(pod);
+}
+
+/* A request of so many records, each with a role of its own. */
+static void add_roles(lk_rollout_store *s, int first, int count)
+{
+    lk_err      err = {0};
+    lk_buf      lines = {0};
+    lk_records *records = NULL;
+    for (int i = first; i < first + count; i++) {
+        lk_buf_format(&lines, "{\"id\":\"%d\",\"rollout_id\":\"r\",\"role\":\"role %d\"}\n", i, i);
+    }
+    pods_must(lk_records_open(77000000, NULL, &records, &err), &err);
+    pods_must(lk_records_read_ndjson(records, lk_buf_view(&lines), &err), &err);
+    pods_must(lk_rollout_store_add(s, records, false, NULL, &err), &err);
+    lk_records_close(records);
+    lk_buf_deinit(&lines);
+}
+
+static void requests_that_have_more_roles_together_than_a_batch_can_number_are_merged(void **state)
+{
+    lk_err                    err = {0};
+    lk_rollout_compact_report report;
+    const lk_rollouts_options late = {.store = {.deferred = true, .flush_interval_ms = 600000}};
+    lk_rollouts              *pod = pods_open_with("rollout-0", &late);
+    lk_rollout_store         *s = pods_create(pod, "rl");
+    for (int round = 0; round < 2; round++) { /* each a generation of 200 roles, and a fragment */
+        add_roles(s, round * 200, 100);
+        add_roles(s, round * 200 + 100, 100);
+        pods_must(lk_rollout_store_flush(s, &err), &err);
+        assert_int_equal(pods_pending(s), 1);
+        merge_all(s);
+        assert_int_equal(pods_pending(s), 0);
+    }
+    assert_int_equal(pods_base_rows(s), 400);
+    pods_must(lk_rollout_store_compact(s, 0, &report, &err), &err);
+    assert_int_equal(pods_rows(s), 400);
     lk_rollout_store_unref(s);
     lk_rollouts_close(pod);
 }
@@ -205,6 +244,26 @@ static void a_check_names_what_is_damaged_and_goes_on(void **state)
     forget(&t);
     lk_rollout_store_unref(s);
     lk_rollout_store_unref(sound);
+    lk_rollouts_close(pod);
+}
+
+static void a_check_tells_of_a_manifest_that_is_missing_before_others(void **state)
+{
+    char                   path[256], shard[LK_UUID_TEXT_SIZE + 1];
+    told                   t;
+    lk_rollout_fsck_report report;
+    lk_rollouts           *pod = pods_open("rollout-0");
+    lk_rollout_store      *s = pods_create(pod, "rl");
+    add_many(s, "a", 4); /* a claim and four flushes */
+    lk_uuid_format(lk_shard_of_instance(LK_LITERAL("rollout-0")), shard);
+    (void)snprintf(path, sizeof path, "%s/rl.rollout.lance/_mem_wal/%s/manifest/11%062d.binpb", pods_root,
+        shard, 0); /* the third, its bits reversed */
+    assert_int_equal(remove(path), 0);
+    check(s, &t, &report);
+    assert_int_equal(report.damages, 1);
+    assert_non_null(strstr(t.damages.data, "version 3 is missing, and there is version 5"));
+    forget(&t);
+    lk_rollout_store_unref(s);
     lk_rollouts_close(pod);
 }
 
@@ -495,8 +554,10 @@ int main(int argc, char **argv)
     const struct CMUnitTest tests[] = {
         T(a_compaction_says_what_it_did),
         T(a_fold_takes_the_newest_and_leaves_large_ones),
+        T(requests_that_have_more_roles_together_than_a_batch_can_number_are_merged),
         T(a_check_lists_shards_and_finds_no_damage_in_what_is_whole),
         T(a_check_names_what_is_damaged_and_goes_on),
+        T(a_check_tells_of_a_manifest_that_is_missing_before_others),
         T(log_entries_go_but_those_that_somebody_may_need),
         T(the_shard_of_an_instance_that_is_gone_is_merged_and_its_writer_fenced),
         T(reads_are_refused_above_the_bound_that_was_set_and_work_again_below),

@@ -430,8 +430,10 @@ static lk_rc refresh(lk_rollout_view *view, lk_rollout_snapshot **out, lk_err *e
         rc = refresh_once(view, out, &failure);
     }
     if (was_collected(rc)) {
-        rc = lk_fail(
-            err, LK_E_STORE_UNAVAILABLE, "collected while it was read, again and again: %s", failure.context);
+        rc = lk_refuse(err, LK_E_STORE_UNAVAILABLE,
+            "files that a manifest lists are missing, or were collected while they were read, again and "
+            "again: %s",
+            failure.context);
     } else if (rc != LK_OK) {
         *err = failure;
     }
