@@ -33,8 +33,15 @@ lk_dataset *lk_dataset_new(const lk_lance_env *env, lk_manifest *manifest, lk_fi
 
 lk_rc lk_dataset_open_manifest(const lk_lance_env *env, lk_bytes manifest_key, lk_dataset **out, lk_err *err)
 {
+    return lk_dataset_open_like(env, manifest_key, NULL, out, err);
+}
+
+lk_rc lk_dataset_open_like(
+    const lk_lance_env *env, lk_bytes manifest_key, const lk_dataset *like, lk_dataset **out, lk_err *err)
+{
     lk_manifest *manifest = NULL;
-    lk_rc        rc = lk_manifest_read(env->store, manifest_key, &manifest, err);
+    lk_rc        rc =
+        lk_manifest_read_like(env->store, manifest_key, like == NULL ? NULL : like->manifest, &manifest, err);
     if (rc == LK_OK) {
         *out = lk_dataset_new(env, manifest, NULL);
     }

@@ -49,6 +49,9 @@ LK_MUST_CHECK lk_rc lk_dataset_open(const lk_lance_env *env, uint64_t version, l
 /* Opens the manifest at an exact key (a pointer names it), without any listing. */
 LK_MUST_CHECK lk_rc lk_dataset_open_manifest(
     const lk_lance_env *env, lk_bytes manifest_key, lk_dataset **out, lk_err *err);
+/* The same of a table that is probably made like another (NULL: none), see lance/alike.h. */
+LK_MUST_CHECK lk_rc lk_dataset_open_like(
+    const lk_lance_env *env, lk_bytes manifest_key, const lk_dataset *like, lk_dataset **out, lk_err *err);
 
 lk_dataset *lk_dataset_ref(lk_dataset *dataset);
 void        lk_dataset_unref(lk_dataset *dataset); /* accepts NULL */

@@ -77,6 +77,9 @@ LK_MUST_CHECK lk_rc lk_file_bytes(
 /* Copies ranges that were fetched ahead; false: not all were, and nothing may be in them. Of files in far stores. */
 bool lk_file_ahead_serve(lk_file_reader *file, const lk_store_range *ranges, size_t count);
 
+/* A column's metadata as it is in the file; false: there is none. */
+bool lk_file_column_bytes(const lk_file_reader *file, size_t index, lk_bytes *out);
+
 LK_MUST_CHECK lk_rc lk_file_column(
     lk_file_reader *file, size_t column, lk_file_column_state **out, lk_err *err);
 

@@ -396,6 +396,15 @@ static lk_rc parse_column(lk_file_reader *file, size_t index, lk_file_column_sta
     return LK_OK;
 }
 
+bool lk_file_column_bytes(const lk_file_reader *file, size_t index, lk_bytes *out)
+{
+    uint64_t offset = 0, size = 0;
+    lk_err   ignored = {0};
+    return index < file->column_count &&
+           table_entry(file, file->column_table, index, &offset, &size, &ignored) == LK_OK &&
+           window_view(file, offset, size, out);
+}
+
 lk_rc lk_file_column(lk_file_reader *file, size_t index, lk_file_column_state **out, lk_err *err)
 {
     if (index >= file->column_count) {

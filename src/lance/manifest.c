@@ -193,7 +193,7 @@ static lk_rc frame(lk_manifest *out, const image *view, lk_err *err)
 }
 
 /* Takes the image's memory. */
-static lk_rc open_image(image *view, lk_bytes key, lk_manifest **out, lk_err *err)
+static lk_rc open_image(image *view, lk_bytes key, const lk_manifest *like, lk_manifest **out, lk_err *err)
 {
     lk_manifest *manifest = calloc(1, sizeof *manifest);
     LK_ASSERT(manifest != NULL);
@@ -203,7 +203,7 @@ static lk_rc open_image(image *view, lk_bytes key, lk_manifest **out, lk_err *er
     manifest->key = lk_arena_copy(&manifest->arena, key);
     lk_rc rc = frame(manifest, view, err);
     if (rc == LK_OK) {
-        rc = lk_pb_manifest_decode(manifest, &features, err);
+        rc = lk_pb_manifest_decode(manifest, like, &features, err);
     }
     if (rc == LK_OK) {
         rc = lk_manifest_check_features(manifest, &features, err);
@@ -221,10 +221,16 @@ static lk_rc open_image(image *view, lk_bytes key, lk_manifest **out, lk_err *er
 
 lk_rc lk_manifest_read(lk_store *store, lk_bytes key, lk_manifest **out, lk_err *err)
 {
+    return lk_manifest_read_like(store, key, NULL, out, err);
+}
+
+lk_rc lk_manifest_read_like(
+    lk_store *store, lk_bytes key, const lk_manifest *like, lk_manifest **out, lk_err *err)
+{
     image view = {0};
     lk_rc rc = load(store, key, &view, err);
     if (rc == LK_OK) {
-        rc = open_image(&view, key, out, err);
+        rc = open_image(&view, key, like, out, err);
     } else {
         free(view.data);
     }
@@ -241,7 +247,7 @@ lk_rc lk_manifest_parse(lk_bytes object, lk_bytes key, lk_manifest **out, lk_err
     if (object.size > 0) {
         memcpy(view.data, object.data, object.size);
     }
-    lk_rc rc = open_image(&view, key, out, err);
+    lk_rc rc = open_image(&view, key, NULL, out, err);
     if (rc != LK_OK) {
         lk_context(err, "manifest %.*s", LK_FMT(key));
     }

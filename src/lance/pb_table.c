@@ -269,12 +269,46 @@ static lk_rc decode_schema(lk_manifest *out, const Lk__Pb__Manifest *pb, lk_aren
         records, pb->n_fields, metadata, pb->n_schema_metadata, &out->schema, err);
 }
 
-lk_rc lk_pb_manifest_decode(lk_manifest *out, lk_pb_features *features, lk_err *err)
+/* The fields that a manifest begins with, when they are the whole schema as far as it is known here: "" otherwise. */
+static lk_bytes leading_fields(const lk_manifest *manifest)
+{
+    lk_bytes      rest = manifest->body, none = {0};
+    lk_wire_field field = {0};
+    const char   *end = rest.data;
+    while (rest.size > 0 && lk_wire_next(&rest, &field) && field.number == 1) {
+        end = rest.data;
+    }
+    return manifest->schema->arrow.metadata != NULL
+               ? none
+               : (lk_bytes){manifest->body.data, (size_t)(end - manifest->body.data)};
+}
+
+/* The message without its schema when that is the one of `like`; NULL: it is not, or damaged. */
+static const Lk__Pb__Manifest *unpack_like(scratch *memory, lk_bytes body, const lk_manifest *like)
+{
+    lk_bytes same = like == NULL ? (lk_bytes){0} : leading_fields(like);
+    if (same.size == 0 || same.size > body.size || memcmp(same.data, body.data, same.size) != 0) {
+        return NULL;
+    }
+    const lk_bytes          rest = {body.data + same.size, body.size - same.size};
+    const Lk__Pb__Manifest *pb =
+        (Lk__Pb__Manifest *)scratch_unpack(memory, &lk__pb__manifest__descriptor, rest);
+    if (pb == NULL || pb->n_fields > 0 || pb->n_schema_metadata > 0) {
+        lk_arena_close(&memory->arena);
+        return NULL;
+    }
+    return pb;
+}
+
+lk_rc lk_pb_manifest_decode(lk_manifest *out, const lk_manifest *like, lk_pb_features *features, lk_err *err)
 {
     scratch                 memory;
     lk_rc                   rc = LK_OK;
-    const Lk__Pb__Manifest *pb =
-        (Lk__Pb__Manifest *)scratch_unpack(&memory, &lk__pb__manifest__descriptor, out->body);
+    const Lk__Pb__Manifest *pb = unpack_like(&memory, out->body, like);
+    bool                    alike = pb != NULL;
+    if (pb == NULL) {
+        pb = (Lk__Pb__Manifest *)scratch_unpack(&memory, &lk__pb__manifest__descriptor, out->body);
+    }
     if (pb == NULL) {
         rc = lk_fail(err, LK_E_CORRUPT_FILE, "the manifest message is malformed");
         goto done;
@@ -282,7 +316,11 @@ lk_rc lk_pb_manifest_decode(lk_manifest *out, lk_pb_features *features, lk_err *
     decode_plain(out, pb, features);
     out->bases = decode_bases(&out->arena, pb);
     out->base_count = pb->n_base_paths;
-    rc = decode_schema(out, pb, &memory.arena, err);
+    if (alike) {
+        out->schema = lk_lance_schema_ref(like->schema);
+    } else {
+        rc = decode_schema(out, pb, &memory.arena, err);
+    }
     if (rc == LK_OK) {
         rc = decode_fragments(out, pb, features, err);
     }

@@ -26,7 +26,8 @@ typedef struct lk_pb_features {
 } lk_pb_features;
 
 /* Fills out (whose body is set) and *features; all memory in out->arena. LK_E_CORRUPT_FILE. */
-LK_MUST_CHECK lk_rc lk_pb_manifest_decode(lk_manifest *out, lk_pb_features *features, lk_err *err);
+LK_MUST_CHECK lk_rc lk_pb_manifest_decode(
+    lk_manifest *out, const lk_manifest *like, lk_pb_features *features, lk_err *err);
 
 /* -- writing ---------------------------------------------------------------------------------------- */
 typedef struct lk_pb_new_version { /* what a commit sets; everything else comes from the base */

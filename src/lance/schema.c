@@ -317,6 +317,7 @@ lk_rc lk_lance_schema_from_records(const lk_field_record *records, size_t count,
     lk_arena         arena = {0};
     lk_lance_schema *schema = calloc(1, sizeof *schema);
     LK_ASSERT(schema != NULL);
+    atomic_init(&schema->refs, 1);
     builder b = {.records = records, .count = count, .out = schema};
     lk_rc   rc = LK_OK;
 
@@ -345,9 +346,15 @@ done:
     return LK_OK;
 }
 
+lk_lance_schema *lk_lance_schema_ref(lk_lance_schema *schema)
+{
+    atomic_fetch_add_explicit(&schema->refs, 1, memory_order_relaxed);
+    return schema;
+}
+
 void lk_lance_schema_close(lk_lance_schema *schema)
 {
-    if (schema == NULL) {
+    if (schema == NULL || atomic_fetch_sub_explicit(&schema->refs, 1, memory_order_acq_rel) != 1) {
         return;
     }
     lk_schema_release(&schema->arrow);

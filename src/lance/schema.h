@@ -12,11 +12,13 @@
  * Logical types Lance knows but Arrow names otherwise (string, halffloat, decimal:128:10:2 ...) are parsed
  * and written here only. A type Lance cannot hold is LK_E_INVALID_SCHEMA with the column and the type as
  * detail; a logical type we do not know is LK_E_UNSUPPORTED_FORMAT.
- * Threads: immutable once built.
+ * Ownership: counted. Threads: immutable once built.
  */
 #include "arrow/batch.h"
 #include "base/arena.h"
 #include "base/err.h"
+
+#include <stdatomic.h>
 
 enum { LK_FIELD_NONE = -1 };
 
@@ -33,7 +35,8 @@ typedef struct lk_lance_schema {
     struct ArrowSchema arrow;  /* "+s"; children are the top-level fields in table order */
     lk_lance_field    *fields; /* pre-order, invariant 1 */
     size_t             field_count;
-    size_t            *top; /* index in fields[] of each top-level field: arrow.n_children of them */
+    size_t            *top;  /* index in fields[] of each top-level field: arrow.n_children of them */
+    atomic_uint        refs; /* private */
 } lk_lance_schema;
 
 /* Keys of a field's metadata: whether it is (part of) the table's key, and its place in that, from 1. */
@@ -68,7 +71,8 @@ LK_MUST_CHECK lk_rc lk_lance_schema_from_records(const lk_field_record *records,
 void lk_lance_schema_records(const lk_lance_schema *schema, lk_arena *arena, const lk_field_record **records,
     size_t *count, const lk_metadata_pair **metadata, size_t *metadata_count);
 
-void lk_lance_schema_close(lk_lance_schema *schema); /* accepts NULL */
+lk_lance_schema *lk_lance_schema_ref(lk_lance_schema *schema);
+void             lk_lance_schema_close(lk_lance_schema *schema); /* lets one reference go; accepts NULL */
 
 /* The index in fields[] of this id; SIZE_MAX when there is none. */
 size_t lk_lance_schema_find(const lk_lance_schema *schema, int32_t id);

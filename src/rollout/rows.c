@@ -225,17 +225,30 @@ lk_rc lk_rollout_rows_of_base(lk_dataset *base, lk_budget *budget, lk_rollout_fo
     lk_rollout_rows *rows = new_rows(form, shard, number, LK_LITERAL(""));
     rows->base = lk_dataset_ref(base);
     rows->env.budget = budget;
-    return give(rows, lk_rollout_rows_read(rows, base, addresses, err), out, err);
+    return give(rows, lk_rollout_rows_read(rows, base, addresses, NULL, err), out, err);
+}
+
+static lk_rc open_generation(
+    const lk_rollout_rows *rows, const lk_alike *alike, lk_dataset **out, lk_err *err)
+{
+    const lk_dataset *like = alike == NULL ? NULL : lk_alike_first(alike);
+    return lk_dataset_open_like(&rows->env, LK_LITERAL(FIRST_VERSION), like, out, err);
 }
 
 lk_rc lk_rollout_rows_load(const lk_lance_env *env, lk_rollout_form *form, lk_uuid shard,
     const lk_shard_generation *generation, lk_rollout_rows **out, lk_err *err)
 {
+    return lk_rollout_rows_load_like(env, form, shard, generation, NULL, out, err);
+}
+
+lk_rc lk_rollout_rows_load_like(const lk_lance_env *env, lk_rollout_form *form, lk_uuid shard,
+    const lk_shard_generation *generation, const lk_alike *alike, lk_rollout_rows **out, lk_err *err)
+{
     lk_dataset      *dataset = NULL;
     lk_rollout_rows *rows = new_generation(env, form, shard, generation);
-    lk_rc            rc = lk_rollout_rows_dataset(rows, &dataset, err);
+    lk_rc            rc = open_generation(rows, alike, &dataset, err);
     if (rc == LK_OK) {
-        rc = lk_rollout_rows_read(rows, dataset, NULL, err);
+        rc = lk_rollout_rows_read(rows, dataset, NULL, alike, err);
     }
     lk_dataset_unref(dataset);
     return give(rows, rc, out, err);
@@ -255,7 +268,7 @@ lk_rc lk_rollout_rows_dataset(const lk_rollout_rows *rows, lk_dataset **out, lk_
         *out = lk_dataset_ref(rows->base);
         return LK_OK;
     }
-    return lk_dataset_open_manifest(&rows->env, LK_LITERAL(FIRST_VERSION), out, err);
+    return open_generation(rows, NULL, out, err);
 }
 
 lk_rollout_rows *lk_rollout_rows_ref(lk_rollout_rows *rows)

@@ -185,10 +185,63 @@ static lk_rc keep_rows(loading *l, lk_err *err)
     return rc;
 }
 
-lk_rc lk_rollout_rows_read(lk_rollout_rows *rows, lk_dataset *dataset, struct lk_row_set *only, lk_err *err)
+/* Whether no id is there twice. */
+static bool all_count(const struct ArrowArray *batch)
+{
+    const struct ArrowArray *ids = batch->children[LK_RECORD_COLUMN_id];
+    lk_id_map               *seen = lk_id_map_new((size_t)batch->length);
+    bool                     distinct = true;
+    for (int64_t row = 0; distinct && row < batch->length; row++) {
+        distinct = lk_id_map_add(seen, lk_cell_text(ids, row), (lk_id_place){0});
+    }
+    lk_id_map_free(seen);
+    return distinct;
+}
+
+/* *done false: another way must be found. */
+static lk_rc read_alike(
+    lk_rollout_rows *rows, lk_dataset *dataset, const lk_alike *alike, bool *done, lk_err *err)
+{
+    struct ArrowArray batch = {0};
+    lk_rc             rc = lk_alike_read(alike, dataset, done, &batch, err);
+    if (rc != LK_OK || !*done) {
+        return rc;
+    }
+    *done = batch.length < 2 || all_count(&batch);
+    if (*done) {
+        uint64_t first = lk_dataset_manifest(dataset)->fragments[0].id << 32;
+        for (uint64_t row = 0; row < (uint64_t)batch.length; row++) {
+            const uint64_t address = first + row;
+            lk_buf_append(&rows->storage, &address, sizeof address);
+        }
+        rc = lk_rollout_rows_keep(rows, &batch, err);
+    }
+    lk_array_release(&batch);
+    return rc;
+}
+
+lk_rc lk_rollout_rows_alike(const lk_rollout_rows *rows, lk_alike **out, lk_err *err)
+{
+    lk_dataset *dataset = NULL;
+    *out = NULL;
+    lk_rc rc = lk_rollout_rows_dataset(rows, &dataset, err);
+    if (rc == LK_OK && lk_schema_find(lk_dataset_schema(dataset), LK_LITERAL(TOMBSTONE)) < 0) {
+        rc = lk_alike_new(dataset, rows->schema, out, err);
+    }
+    lk_dataset_unref(dataset);
+    return rc;
+}
+
+lk_rc lk_rollout_rows_read(
+    lk_rollout_rows *rows, lk_dataset *dataset, struct lk_row_set *only, const lk_alike *alike, lk_err *err)
 {
     loading l = {.rows = rows, .dataset = dataset, .only = only};
-    lk_rc   rc = scan_all(&l, err);
+    bool    done = false;
+    lk_rc   rc = alike == NULL ? LK_OK : read_alike(rows, dataset, alike, &done, err);
+    if (rc != LK_OK || done) {
+        return rc;
+    }
+    rc = scan_all(&l, err);
     if (rc == LK_OK) {
         rc = lk_rollout_rows_check(&l.schema, err);
     }
@@ -208,6 +261,7 @@ typedef struct crew {
     lk_lance_env     env; /* without a pool: each generation is one thread's */
     lk_rollout_form *form;
     lk_rollout_wish *wishes;
+    lk_alike        *alike; /* of the first; NULL: few wishes, or each is its own */
 } crew;
 
 static lk_rc load_one(void *context, size_t part, lk_err *err)
@@ -215,11 +269,27 @@ static lk_rc load_one(void *context, size_t part, lk_err *err)
     const crew      *c = context;
     lk_rollout_wish *wish = &c->wishes[part];
     lk_err           reason = {0};
-    lk_rc rc = lk_rollout_rows_load(&c->env, c->form, wish->shard, wish->generation, &wish->rows, &reason);
+    if (wish->rows != NULL) { /* the first */
+        return LK_OK;
+    }
+    lk_rc rc = lk_rollout_rows_load_like(
+        &c->env, c->form, wish->shard, wish->generation, c->alike, &wish->rows, &reason);
     if (rc == LK_OK || rc == LK_E_NOT_FOUND) {
         return LK_OK;
     }
     *err = reason;
+    return rc;
+}
+
+/* The first, and what the others probably share with it; that they could not is no error. */
+static lk_rc load_first(crew *c, lk_err *err)
+{
+    lk_err ignored = {0};
+    lk_rc  rc = load_one(c, 0, err);
+    if (rc == LK_OK && c->wishes[0].rows != NULL &&
+        lk_rollout_rows_alike(c->wishes[0].rows, &c->alike, &ignored) != LK_OK) {
+        c->alike = NULL;
+    }
     return rc;
 }
 
@@ -229,7 +299,9 @@ lk_rc lk_rollout_rows_load_all(
     crew     c = {.env = *env, .form = form, .wishes = wishes};
     lk_pool *pool = env->store->far || count >= WISHES_MIN ? env->pool : NULL;
     c.env.pool = NULL;
-    lk_rc rc = lk_each(pool, count, load_one, &c, err);
+    lk_rc rc = count < WISHES_MIN ? LK_OK : load_first(&c, err);
+    rc = rc == LK_OK ? lk_each(pool, count, load_one, &c, err) : rc;
+    lk_alike_free(c.alike);
     for (size_t i = 0; rc != LK_OK && i < count; i++) {
         lk_rollout_rows_unref(wishes[i].rows);
         wishes[i].rows = NULL;
