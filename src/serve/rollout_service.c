@@ -156,6 +156,17 @@ static lk_rc look_at_head(rollout_call *call, lk_err *err)
     return rc;
 }
 
+static void run(lk_http_exchange *exchange, void *context)
+{
+    rollout_call *call = lk_http_attachment(exchange);
+    lk_err        err = {0};
+    (void)context;
+    call->is_handled = true;
+    if (call->method->run(call, &err) != LK_OK) {
+        lk_rollout_refuse(exchange, &err);
+    }
+}
+
 static void admit(lk_http_exchange *exchange, void *context, uint64_t *body_max)
 {
     lk_rollout_service *s = context;
@@ -182,20 +193,13 @@ static void admit(lk_http_exchange *exchange, void *context, uint64_t *body_max)
     }
     const uint64_t limits[] = {0, CONTROL_BODY_MAX, s->options.body_max};
     *body_max = limits[call->method->body];
-}
-
-/* -- running ------------------------------------------------------------------------------------------------------ */
-
-static void run(lk_http_exchange *exchange, void *context)
-{
-    rollout_call *call = lk_http_attachment(exchange);
-    lk_err        err = {0};
-    (void)context;
-    call->is_handled = true;
-    if (call->method->run(call, &err) != LK_OK) {
-        lk_rollout_refuse(exchange, &err);
+    if (call->target.resource ==
+        LK_ROLLOUT_HEALTH) { /* alive, though every worker may wait for a slow reader */
+        run(exchange, s);
     }
 }
+
+/* -- counting ----------------------------------------------------------------------------------------------------- */
 
 static void count_duration(rollout_duration *d, uint64_t us)
 {

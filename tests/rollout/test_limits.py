@@ -129,6 +129,27 @@ def test_a_slow_upload_that_never_stalls_is_served_and_others_are_not_held_up(tm
         assert instance.ids("rl") == ["r1"]
 
 
+def test_health_is_answered_while_readers_that_take_nothing_hold_every_worker(tmp_path):
+    with rollout.Instance(tmp_path) as instance:
+        instance.create("rl")
+        instance.add("rl", rollout.records(range(12), content="x" * MIB)) # more than sockets take in
+        slow = [socket.socket() for _ in range(96)] # there are 64 workers
+        try:
+            for connection in slow:
+                connection.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+                connection.settimeout(30)
+                connection.connect(("127.0.0.1", instance.port))
+                connection.sendall(b"GET /api/v1/rollouts/rl/records HTTP/1.1\r\nHost: x\r\n\r\n")
+            for connection in slow[:64]:
+                assert connection.recv(8) == b"HTTP/1.1"
+            start = time.monotonic()
+            assert instance.call("GET", "/api/v1/health").status == 200
+            assert time.monotonic() - start < 2
+        finally:
+            for connection in slow:
+                connection.close()
+
+
 def test_a_full_blob_budget_is_said_at_once_and_later_there_is_room(tmp_path):
     with rollout.Instance(tmp_path, extra=["--rollout-max-inflight-blob-bytes", str(MIB)]) as instance:
         instance.create("rl")
