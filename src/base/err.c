@@ -127,8 +127,9 @@ lk_code lk_rc_code(lk_rc rc)
 
 const char *lk_err_message(const lk_err *err, char *out, unsigned long size)
 {
-    bool detailed = err->detail[0] != '\0';
-    (void)snprintf(out, size, "%s%s%s", lk_rc_text(err->rc), detailed ? ": " : "", err->detail);
+    const char *text = lk_rc_text(err->rc); /* a peer's own words may be the same */
+    bool        detailed = err->detail[0] != '\0' && strcmp(err->detail, text) != 0;
+    (void)snprintf(out, size, "%s%s%s", text, detailed ? ": " : "", detailed ? err->detail : "");
     return out;
 }
 

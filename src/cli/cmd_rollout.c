@@ -127,6 +127,11 @@ static int serve(lk_cli *cli, int argc, char **argv)
 
 static int alone(lk_cli *cli, int argc, char **argv)
 {
+    if (argc > 0 && argv[0][0] != '-') {
+        fprintf(stderr, "lake: there is no 'lake rollout %.40s'; `lake rollout --help` names the verbs\n",
+            argv[0]);
+        return 2;
+    }
     return serve_as(&lk_cli_rollout_commands[ALONE], cli, argc, argv);
 }
 
@@ -152,7 +157,7 @@ static int alone(lk_cli *cli, int argc, char **argv)
 /* clang-format on */
 
 const lk_cli_command lk_cli_rollout_commands[] = {
-    [SERVE] = {{"rollout serve", "run a rollout store (HTTP)", DETAILS}, serve},
-    [ALONE] = {{"rollout", "the same: serve is the verb that need not be said", DETAILS}, alone},
+    [SERVE] = {{"rollout serve", "run a server of rollout stores (HTTP)", DETAILS}, serve},
+    [ALONE] = {{"rollout", "the same as rollout serve", DETAILS}, alone},
     {{NULL, NULL, NULL}, NULL},
 };

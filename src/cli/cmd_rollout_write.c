@@ -240,7 +240,8 @@ static lk_rc put_file(put *p, lk_progress *progress, lk_err *err)
 static lk_rc put_all(lk_cli *cli, put *p, lk_err *err)
 {
     lk_progress progress = {.what = "records"};
-    lk_rc       rc = lk_rollout_target_open(&p->target, cli, &p->where, err);
+    p->where.make = p->create;
+    lk_rc rc = lk_rollout_target_open(&p->target, cli, &p->where, err);
     if (rc == LK_OK) {
         rc = open_store(p, err);
     }

@@ -104,7 +104,7 @@ static int unknown(int argc, char **argv)
     if (!asked && words < argc && argv[words][0] != '-') {
         fprintf(out, "lake: there is no 'lake %s%.40s'; these there are:\n", group, argv[words]);
     } else if (!asked) {
-        fprintf(out, "lake: there is more than one 'lake %.*s'\n", (int)size - 1, group);
+        fprintf(out, "lake: 'lake %.*s' needs one more word:\n", (int)size - 1, group);
     }
     fprintf(out, "usage: lake %sCOMMAND [options]\n\n", group);
     for (size_t i = 0; i < LISTS; i++) {

@@ -1,13 +1,33 @@
 /* rollout_target.c - see rollout_target.h. */
 #include "cli/rollout_target.h"
 
+#include <errno.h>
+#include <string.h>
+#include <sys/stat.h>
+
+/* Opening makes a directory. A mistyped one would look like one without stores, and a check of it like success. */
+static lk_rc look_for(const char *place, lk_err *err)
+{
+    static const char scheme[] = "file://";
+    struct stat       about;
+    const char *path = strncmp(place, scheme, sizeof scheme - 1) == 0 ? place + sizeof scheme - 1 : place;
+    if (strstr(path, "://") != NULL || stat(path, &about) == 0 || errno != ENOENT) {
+        return LK_OK;
+    }
+    return lk_refuse(err, LK_E_NOT_FOUND, "there is no directory %.200s", path);
+}
+
 static lk_rc open_place(lk_rollout_target *out, const lk_rollout_target_args *args, lk_err *err)
 {
     out->config.instance_id = args->instance_id != NULL ? args->instance_id : "cli";
     if (out->config.instance_id[0] == '\0') {
         return lk_cli_usage(err, "--instance-id is empty; leave it out for cli");
     }
-    lk_rc rc = lk_rollout_plan_place(&out->plan, &out->config, NULL, args->data_dir, err);
+    lk_rc rc = args->make ? LK_OK : look_for(args->data_dir, err);
+    if (rc != LK_OK) {
+        return rc;
+    }
+    rc = lk_rollout_plan_place(&out->plan, &out->config, NULL, args->data_dir, err);
     if (rc == LK_OK) {
         lk_rollouts_options options = lk_rollout_plan_stores(&out->plan);
         options.maintenance =

@@ -13,6 +13,7 @@
 typedef struct lk_rollout_target_args { /* the options that every verb has */
     const char *url, *data_dir, *token_file, *ca_file, *instance_id;
     uint64_t    retry_secs;
+    bool        make; /* a data directory that is not there is made, not refused */
 } lk_rollout_target_args;
 
 typedef struct lk_rollout_target {
@@ -41,7 +42,7 @@ enum { LK_ROLLOUT_RETRY_SECS = 60 };
     LK_ROLLOUT_PLACE_ARGS(args)
 /* clang-format on */
 
-/* LK_E_USAGE when both places are named. *out must stay where it is; close it also after a failure. */
+/* LK_E_USAGE when both places are named, LK_E_NOT_FOUND for a directory that is not there. *out must stay where it is; close it also after a failure. */
 LK_MUST_CHECK lk_rc lk_rollout_target_open(
     lk_rollout_target *out, const lk_cli *cli, const lk_rollout_target_args *args, lk_err *err);
 void lk_rollout_target_close(lk_rollout_target *target); /* accepts zero */

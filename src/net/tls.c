@@ -17,12 +17,12 @@ static lk_rc check_mode(const char *key_file, lk_err *err)
     struct stat about;
     if (lstat(key_file, &about) != 0 || !S_ISREG(about.st_mode)) {
         lk_rc rc = lk_fail(err, LK_E_INVALID_CONFIG, "%s is not a regular file", key_file);
-        lk_detail(err, "LAKE_TLS_KEY_FILE must name a regular file");
+        lk_detail(err, "the TLS key must be a regular file");
         return rc;
     }
     if ((about.st_mode & 077) != 0) {
         lk_rc rc = lk_fail(err, LK_E_INVALID_CONFIG, "%s has mode %o", key_file, about.st_mode & 0777);
-        lk_detail(err, "LAKE_TLS_KEY_FILE must not be readable by others (chmod 600)");
+        lk_detail(err, "the TLS key must not be readable by others (chmod 600)");
         return rc;
     }
     return LK_OK;
@@ -39,8 +39,8 @@ static lk_rc check_pair(const lk_tls_identity *identity, lk_err *err)
         rc = lk_fail(
             err, LK_E_INVALID_CONFIG, "certificate read: %d, key read: %d", cert != NULL, key != NULL);
         lk_detail(err, "%s",
-            cert == NULL  ? "LAKE_TLS_CERT_FILE holds no PEM certificate"
-            : key == NULL ? "LAKE_TLS_KEY_FILE holds no unencrypted PEM key"
+            cert == NULL  ? "the TLS certificate file holds no PEM certificate"
+            : key == NULL ? "the TLS key file holds no unencrypted PEM key"
                           : "the TLS certificate and key do not belong together");
     }
     ERR_clear_error();
@@ -56,6 +56,9 @@ static lk_rc load(lk_tls_identity *out, const char *cert_file, const char *key_f
     lk_rc rc = check_mode(key_file, err);
     if (rc == LK_OK) {
         rc = lk_file_read(cert_file, PEM_BYTES_MAX, &out->certificate_chain, err);
+        rc = rc == LK_E_NOT_FOUND
+                 ? lk_refuse(err, LK_E_INVALID_CONFIG, "there is no TLS certificate %.160s", cert_file)
+                 : rc;
     }
     if (rc == LK_OK) {
         rc = lk_file_read(key_file, PEM_BYTES_MAX, &out->private_key, err);

@@ -114,6 +114,7 @@ static void a_pair_that_fits_is_loaded_and_none_is_no_tls(void **state)
 static void half_a_pair_strangers_and_open_keys_are_refused(void **state)
 {
     fixture *f = *state;
+    refused(f, "/nowhere/cert.pem", f->key, "there is no TLS certificate /nowhere/cert.pem");
     refused(f, f->cert, NULL, "both");
     refused(f, NULL, f->key, "both");
     refused(f, f->cert, f->other_key, "do not belong together");

@@ -205,6 +205,8 @@ def test_help_lists_every_flag_with_its_variable():
     for verb in ("serve", "put", "list", "get", "blob", "merge", "fsck", "adopt", "gc"):
         assert run("rollout", verb, "--help").stdout.startswith(b"usage: lake rollout " + verb.encode())
     assert b"rollout put" in run("--help").stdout
+    mistyped = run("rollout", "lst", check=False)
+    assert mistyped.returncode == 2 and b"there is no 'lake rollout lst'" in mistyped.stderr
 
 
 # -- the server ----------------------------------------------------------------------------------------------------------
@@ -491,6 +493,10 @@ def test_fsck_says_what_is_damaged(tmp_path):
     damage = ndjson(run("rollout", "fsck", "hurt", "--json", *place, check=False).stdout)[0]["damage"]
     assert len(damage) == 1 and damage[0]["object"].endswith(data.name)
     assert run("rollout", "fsck", "nothing", *place, check=False).returncode == 4
+    for verb in (["fsck"], ["gc"], ["list"], ["put", "good", data]):
+        mistyped = run("rollout", *verb, "--data-dir", tmp_path / "dta", check=False)
+        assert mistyped.returncode == 4 and f"there is no directory {tmp_path}/dta" in mistyped.stderr.decode()
+    assert not (tmp_path / "dta").exists()
     assert run("rollout", "fsck", check=False).returncode == 2
 
 

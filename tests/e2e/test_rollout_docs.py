@@ -98,7 +98,7 @@ def test_settings_and_flags_that_the_pages_name_exist():
     text = "".join(PAGES.values())
     named = set(re.findall(r"\b(?:LAKE|ROLLOUT|AWS)_[A-Z0-9_]+[A-Z0-9]\b", text)) | {"INSTANCE_ID"}
     assert named - known == set()
-    commands = [["serve"], ["rollout"], *(["rollout", verb] for verb in ("put", "list", "get", "blob", "merge", "stats", "fsck",
+    commands = [["serve"], ["rollout"], ["lance", "cleanup"], *(["rollout", verb] for verb in ("put", "list", "get", "blob", "merge", "stats", "fsck",
                                                                          "adopt", "gc"))]
     help_text = "".join(subprocess.run([lake.LAKE, *command, "--help"], capture_output=True, text=True).stdout
                         for command in commands)
