@@ -367,8 +367,8 @@ const lk_cli_command lk_cli_lance_take_commands[] = {
                   "  lake lance scan ./arm.lance --filter \"robot = 3 AND speed > 0.5\" -o fast.parquet"},
         scan},
     [TAKE] = {{"lance take", "read chosen rows of a Lance dataset, in the order given",
-                  "A row that is named twice comes twice. Row ids that no row has, or a deleted one, are "
-                  "left out.\n"
+                  "A row that is named twice comes twice. Ids of deleted rows are left out; in a table "
+                  "with stable row ids, those that no row has, too.\n"
                   "Examples:\n  lake lance take ./arm.lance --rows 1,5,9\n"
                   "  lake lance scan ./arm.lance --filter 'reward > 1' --columns reward --with-row-id -o "
                   "ids.arrow\n"
