@@ -147,7 +147,8 @@ static bool format_of(const char *format, lk_type *out)
 {
     for (size_t i = 0; i < sizeof formats / sizeof formats[0]; i++) {
         const struct fixed_format *f = &formats[i];
-        if (strcmp(f->format, format) == 0) {
+        if (f->format[0] == format[0] &&
+            strcmp(f->format, format) == 0) { /* asked for every column of small batches */
             out->id = f->id;
             out->layout = f->layout;
             out->width = f->width;
