@@ -47,7 +47,8 @@ int lk_cli_fail(const lk_err *err)
     char message[LK_ERR_DETAIL_BYTES + 128];
     bool said = lk_bytes_equal((lk_bytes){err->context, err->len}, lk_bytes_of(err->detail));
     bool setting = err->rc == LK_E_INVALID_CONFIG || err->rc == LK_E_INSECURE;
-    fprintf(stderr, "lake: %s", lk_err_message(err, message, sizeof message));
+    bool in_the_way = err->rc == LK_E_CONFLICT && err->detail[0] != '\0'; /* known: not that it may pass */
+    fprintf(stderr, "lake: %s", in_the_way ? err->detail : lk_err_message(err, message, sizeof message));
     if (err->len > 0 && !said && err->rc != LK_E_USAGE) { /* the operator is the user here */
         fprintf(stderr, "%s(%.*s)", setting ? " " : "\n  ", (int)err->len, err->context);
     }

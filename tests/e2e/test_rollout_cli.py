@@ -380,6 +380,15 @@ def test_what_is_not_there(server, tmp_path):
     assert run("rollout", "list", "--url", "http://127.0.0.1:1", "--retry-secs", "0", check=False).returncode == 5
 
 
+def test_another_record_under_a_taken_id_is_no_passing_conflict(server, tmp_path):
+    for where in ([], ["--data-dir", tmp_path / "data"]):
+        put = server.cli if not where else (lambda *words, **more: run("rollout", *words, *where, **more))
+        put("put", "taken", "-", "--create", input=b'{"id":"x","rollout_id":"r","reward":1}')
+        done = put("put", "taken", "-", input=b'{"id":"x","rollout_id":"r","reward":2}', check=False)
+        assert done.returncode == 6
+        assert done.stderr.decode().splitlines()[0] == 'lake: there is another record with the id "x"'
+
+
 # -- list ------------------------------------------------------------------------------------------------------------------
 
 @pytest.fixture(scope="module")
