@@ -583,8 +583,14 @@ lk_rollout_snapshot *lk_rollout_view_last(lk_rollout_view *view)
 lk_rc lk_rollout_view_at(lk_rollout_view *view, uint64_t version, lk_rollout_snapshot **out, lk_err *err)
 {
     lk_dataset *base = NULL;
-    lk_rc       rc = lk_dataset_open(view->env, version, &base, err);
-    if (rc == LK_OK) {
+    lk_err      failure = {0};
+    lk_rc       rc = lk_dataset_open(view->env, version, &base, &failure);
+    if (rc == LK_E_NOT_FOUND) {
+        return lk_refuse(err, rc, "the base table has no version %" PRIu64, version);
+    }
+    if (rc != LK_OK) {
+        *err = failure;
+    } else {
         *out = lk_rollout_snapshot_new(view->form, base, 0, 0);
         lk_rollout_snapshot_seal(*out);
         lk_dataset_unref(base);

@@ -151,6 +151,7 @@ static void merged_rows_are_there_at_every_moment(void **state)
     expect_found(at, "a b", "a=1");
     lk_rollout_snapshot_unref(at);
     assert_int_equal(lk_rollout_view_at(fixture.view, 9, &at, &err), LK_E_NOT_FOUND);
+    assert_string_equal(err.detail, "the base table has no version 9");
     lk_arena_close(&arena);
     lk_rollout_writer_free(writer);
 }
