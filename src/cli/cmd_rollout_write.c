@@ -250,7 +250,8 @@ static lk_rc put_all(lk_cli *cli, put *p, lk_err *err)
         lk_progress_end(&progress);
     }
     if (rc != LK_OK && p->records > 0) {
-        lk_context(err, "%" PRIu64 " records are in, the rest is not", p->records);
+        lk_context(err, "the first %" PRIu64 " records are in, the rest is not; numbers count from there",
+            p->records);
     }
     lk_rollout_store_unref(p->store);
     lk_rollout_target_close(&p->target);

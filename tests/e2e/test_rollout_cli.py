@@ -380,6 +380,14 @@ def test_what_is_not_there(server, tmp_path):
     assert run("rollout", "list", "--url", "http://127.0.0.1:1", "--retry-secs", "0", check=False).returncode == 5
 
 
+def test_a_bad_record_in_a_later_group_can_be_found(server):
+    lines = [json.dumps({"id": f"l{i}", "rollout_id": "r", "reward": "x" if i == 5 else i}) for i in range(8)]
+    done = server.cli("put", "late", "-", "--create", "--batch-rows", "4", input="\n".join(lines).encode(), check=False)
+    assert done.returncode == 1 and b'record 1: field "reward"' in done.stderr
+    assert b"the first 4 records are in, the rest is not; numbers count from there" in done.stderr
+    assert [row["id"] for row in rows_in(server, "late")] == ["l0", "l1", "l2", "l3"]
+
+
 def test_another_record_under_a_taken_id_is_no_passing_conflict(server, tmp_path):
     for where in ([], ["--data-dir", tmp_path / "data"]):
         put = server.cli if not where else (lambda *words, **more: run("rollout", *words, *where, **more))
