@@ -12,8 +12,7 @@ enum { ROWS_MAX = 8192 };
 
 typedef struct shared_column {
     size_t column;            /* of the table */
-    size_t first, leaf_count; /* of the file: where its leaves are */
-    bool   stands_alone;      /* no page of them has a buffer */
+    size_t first, leaf_count; /* of the file: where its leaves are; none: not known */
 } shared_column;
 
 struct lk_alike {
@@ -73,43 +72,31 @@ static bool fits_first(const lk_alike *alike, const lk_dataset *dataset)
 
 /* -- columns that need no decoding --------------------------------------------------------------------------------- */
 
-static lk_rc find_leaves(lk_alike *alike, shared_column *column, lk_err *err)
+/* Where the column's leaves are in the file: one behind the other, or nowhere that is of use. */
+static void find_leaves(const lk_alike *alike, shared_column *column)
 {
     const lk_lance_schema *schema = alike->first->manifest->schema;
     const lk_fragment     *fragment = &alike->first->manifest->fragments[0];
-    size_t                 top = schema->top[column->column];
-    lk_rc                  rc = LK_OK;
-    column->stands_alone = true;
-    for (size_t field = top; rc == LK_OK && field < schema->fields[top].end; field++) {
-        size_t                file = 0;
-        int32_t               at = -1;
-        lk_file_column_state *state = NULL;
+    size_t                 top = schema->top[column->column], file = 0;
+    bool                   together = true;
+    for (size_t field = top; together && field < schema->fields[top].end; field++) {
+        int32_t at = -1;
         if (!lk_fragment_find(fragment, schema->fields[field].id, &file, &at) || at < 0) {
-            column->stands_alone = column->stands_alone && !schema->fields[field].leaf;
+            together = !schema->fields[field].leaf;
             continue;
         }
         column->first = column->leaf_count == 0 ? (size_t)at : column->first;
-        column->stands_alone = column->stands_alone && (size_t)at == column->first + column->leaf_count;
-        column->leaf_count++;
-        rc = lk_file_column(alike->file, (size_t)at, &state, err);
-        for (size_t page = 0; rc == LK_OK && page < state->meta.page_count; page++) {
-            column->stands_alone = column->stands_alone && state->meta.pages[page].buffer_count == 0;
-        }
+        together = (size_t)at == column->first + column->leaf_count++;
     }
-    column->stands_alone = column->stands_alone && column->leaf_count > 0;
-    return rc;
+    column->leaf_count = together ? column->leaf_count : 0;
 }
 
 /* Whether the column holds in this file what it holds in the first. */
-static bool same_column(const lk_alike *alike, const shared_column *column, lk_file_reader *file)
+static bool same_column(const lk_alike *alike, const shared_column *column, const lk_file_reader *file)
 {
-    bool same = alike->rows != NULL && column->stands_alone &&
-                lk_file_reader_rows(file) == lk_file_reader_rows(alike->file) &&
-                lk_file_reader_minor(file) == lk_file_reader_minor(alike->file);
+    bool same = alike->rows != NULL && column->leaf_count > 0;
     for (size_t leaf = column->first; same && leaf < column->first + column->leaf_count; leaf++) {
-        lk_bytes mine = {0}, theirs = {0};
-        same = lk_file_column_bytes(file, leaf, &mine) && lk_file_column_bytes(alike->file, leaf, &theirs) &&
-               lk_bytes_equal(mine, theirs);
+        same = lk_file_same_column(alike->file, file, leaf);
     }
     return same;
 }
@@ -211,7 +198,7 @@ static lk_rc read_first(lk_alike *alike, lk_err *err)
     struct ArrowArray rows = {0};
     lk_rc             rc = lk_dataset_file(alike->first, 0, 0, &alike->file, err);
     for (size_t i = 0; rc == LK_OK && i < alike->column_count; i++) {
-        rc = find_leaves(alike, &alike->columns[i], err);
+        find_leaves(alike, &alike->columns[i]);
     }
     if (rc == LK_OK) {
         rc = read_rows(alike, alike->first, alike->file, &rows, err);

@@ -2,11 +2,11 @@
 #define LK_LANCE_ALIKE_H
 /*
  * alike.h - many tables of few rows that were made alike, read whole: what the first costs, its schema, a plan and the columns
- * that are all null, the others share.
+ * that hold the same, the others share.
  *
  * Invariants: a table is read so only when nothing tells it from the first but its rows: its schema is the first's, it has one
  * fragment of one small file with the same columns, and no deletions. Everything else is for a scan. A column is taken from
- * the first only when its metadata is the same byte for byte and refers to nothing else in the file.
+ * the first only when its metadata and pages are the same byte for byte.
  * Threads: immutable once made.
  */
 #include "lance/dataset.h"

@@ -77,8 +77,9 @@ LK_MUST_CHECK lk_rc lk_file_bytes(
 /* Copies ranges that were fetched ahead; false: not all were, and nothing may be in them. Of files in far stores. */
 bool lk_file_ahead_serve(lk_file_reader *file, const lk_store_range *ranges, size_t count);
 
-/* A column's metadata as it is in the file; false: there is none. */
-bool lk_file_column_bytes(const lk_file_reader *file, size_t index, lk_bytes *out);
+/* Whether a column without blobs is the same in both files, metadata and pages byte for byte in the same places; false also when
+ * that cannot be told from what they keep. */
+bool lk_file_same_column(lk_file_reader *known, const lk_file_reader *file, size_t index);
 
 LK_MUST_CHECK lk_rc lk_file_column(
     lk_file_reader *file, size_t column, lk_file_column_state **out, lk_err *err);

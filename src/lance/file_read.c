@@ -396,15 +396,6 @@ static lk_rc parse_column(lk_file_reader *file, size_t index, lk_file_column_sta
     return LK_OK;
 }
 
-bool lk_file_column_bytes(const lk_file_reader *file, size_t index, lk_bytes *out)
-{
-    uint64_t offset = 0, size = 0;
-    lk_err   ignored = {0};
-    return index < file->column_count &&
-           table_entry(file, file->column_table, index, &offset, &size, &ignored) == LK_OK &&
-           window_view(file, offset, size, out);
-}
-
 lk_rc lk_file_column(lk_file_reader *file, size_t index, lk_file_column_state **out, lk_err *err)
 {
     if (index >= file->column_count) {
@@ -427,6 +418,34 @@ lk_rc lk_file_column(lk_file_reader *file, size_t index, lk_file_column_state **
         *out = theirs;
     }
     return LK_OK;
+}
+
+static bool column_bytes(const lk_file_reader *file, size_t index, lk_bytes *out)
+{
+    uint64_t offset = 0, size = 0;
+    lk_err   ignored = {0};
+    return index < file->column_count &&
+           table_entry(file, file->column_table, index, &offset, &size, &ignored) == LK_OK &&
+           window_view(file, offset, size, out);
+}
+
+bool lk_file_same_column(lk_file_reader *known, const lk_file_reader *file, size_t index)
+{
+    lk_file_column_state *column = NULL;
+    lk_err                ignored = {0};
+    lk_bytes              a = {0}, b = {0};
+    bool same = file->rows == known->rows && file->minor == known->minor && column_bytes(known, index, &a) &&
+                column_bytes(file, index, &b) && lk_bytes_equal(a, b) &&
+                lk_file_column(known, index, &column, &ignored) == LK_OK;
+    for (size_t page = 0; same && page < column->meta.page_count; page++) {
+        const lk_page_meta *meta = &column->meta.pages[page];
+        for (size_t i = 0; same && i < meta->buffer_count; i++) {
+            same = window_view(known, meta->buffers[i].offset, meta->buffers[i].size, &a) &&
+                   window_view(file, meta->buffers[i].offset, meta->buffers[i].size, &b) &&
+                   lk_bytes_equal(a, b);
+        }
+    }
+    return same;
 }
 
 /* -- pages ----------------------------------------------------------------------------------------- */

@@ -55,6 +55,12 @@ def test_a_row_of_200_generations_is_found_in_half_a_millisecond(full):
     assert min(costs) <= 0.5 and sorted(costs)[50] <= 1, sorted(costs)
 
 
+def test_a_list_over_200_generations_costs_20_ms_fresh_and_3_warm(full):
+    fresh = list(fresh_costs(full, 5))
+    warm = [cost_ms(full, lambda: list_all(full)) for _ in range(20)]
+    assert min(fresh) <= 20 and min(warm) <= 3, (fresh, warm)
+
+
 def test_a_generation_of_one_row_takes_12_KiB_at_most_beside_its_filter(full):
     shard = pathlib.Path(full.store_path("rl")) / "_mem_wal"
     files = [file for file in shard.glob("*/*_gen_*/**/*") if file.is_file() and file.name != "bloom_filter.bin"]
