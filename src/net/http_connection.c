@@ -197,7 +197,9 @@ static void start(http_connection *c)
     lk_http_server *server = c->loop->server;
     enter(c, HTTP_RUNNING);
     atomic_fetch_add(&server->running, 1);
-    if (lk_pool_submit(server->workers, run, &c->exchange, &err) != LK_OK) {
+    const lk_http_head *head = &c->exchange.head;
+    lk_pool            *pool = head->chunked || head->content_length > 0 ? server->takers : server->workers;
+    if (lk_pool_submit(pool, run, &c->exchange, &err) != LK_OK) {
         lk_http_refuse(&c->exchange, 503);
     }
 }

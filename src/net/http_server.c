@@ -268,6 +268,10 @@ static lk_rc start(lk_http_server *server, lk_err *err)
         rc = lk_pool_open(
             &server->workers, "http-run", server->options.worker_count, server->options.backlog_max, err);
     }
+    if (rc == LK_OK) {
+        rc = lk_pool_open(
+            &server->takers, "http-take", server->options.worker_count, server->options.backlog_max, err);
+    }
     for (size_t i = 0; rc == LK_OK && i < server->options.loop_count; i++) {
         server->loop_count++;
         rc = open_loop(server, &server->loops[i], err);
@@ -333,6 +337,7 @@ void lk_http_server_close(lk_http_server *server)
         lk_mutex_deinit(&loop->mutex);
     }
     lk_pool_close(server->workers);
+    lk_pool_close(server->takers);
     if (server->listen_fd >= 0) {
         close(server->listen_fd);
     }

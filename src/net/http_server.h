@@ -17,6 +17,7 @@
  *      connection is closed after idle_ms, an answer that the peer does not take for write_idle_ms is given up.
  *   4. What is queued for a peer is at most one piece above LK_HTTP_QUEUE_BYTES; a writer waits.
  *   5. A peer that goes away sets the exchange's cancel flag.
+ *   6. Requests with a body have workers of their own: peers that do not take long answers never hold those up.
  *
  * Threads: the server is shared. An exchange is confined: to admit, then to run and whom run gives it to.
  */
@@ -35,7 +36,7 @@ typedef struct lk_http_options {
     const char            *address;         /* as of net/address.h */
     const lk_tls_identity *tls;             /* NULL or empty: plain */
     size_t                 loop_count;      /* event loops; 0: one a processor, 8 at most */
-    size_t                 worker_count;    /* handlers at once; 0: 64 */
+    size_t                 worker_count;    /* handlers at once, and as many of requests with a body; 0: 64 */
     size_t                 backlog_max;     /* requests that may wait for a worker; 0: 1,024; more are 503 */
     size_t                 connections_max; /* 0: 16,384; more are closed at once */
     uint64_t body_bytes_max; /* of all requests together; 0: 2 GiB. A lone one is always let in */

@@ -81,7 +81,7 @@ struct lk_http_server {
     char            address[96];
     int             listen_fd;
     SSL_CTX        *tls;
-    lk_pool        *workers;
+    lk_pool        *workers, *takers; /* of requests without a body, and with one */
     http_loop      *loops;
     size_t          loop_count;
     atomic_size_t   connections, running; /* running: exchanges that handlers have */

@@ -129,7 +129,7 @@ def test_a_slow_upload_that_never_stalls_is_served_and_others_are_not_held_up(tm
         assert instance.ids("rl") == ["r1"]
 
 
-def test_health_is_answered_while_readers_that_take_nothing_hold_every_worker(tmp_path):
+def test_health_and_adds_are_answered_while_readers_that_take_nothing_hold_every_worker(tmp_path):
     with rollout.Instance(tmp_path) as instance:
         instance.create("rl")
         instance.add("rl", rollout.records(range(12), content="x" * MIB)) # more than sockets take in
@@ -144,7 +144,8 @@ def test_health_is_answered_while_readers_that_take_nothing_hold_every_worker(tm
                 assert connection.recv(8) == b"HTTP/1.1"
             start = time.monotonic()
             assert instance.call("GET", "/api/v1/health").status == 200
-            assert time.monotonic() - start < 2
+            instance.add("rl", rollout.records([99]))
+            assert time.monotonic() - start < 3
         finally:
             for connection in slow:
                 connection.close()
