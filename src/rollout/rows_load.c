@@ -299,7 +299,8 @@ lk_rc lk_rollout_rows_load_all(
     crew     c = {.env = *env, .form = form, .wishes = wishes};
     lk_pool *pool = env->store->far || count >= WISHES_MIN ? env->pool : NULL;
     c.env.pool = NULL;
-    lk_rc rc = count < WISHES_MIN ? LK_OK : load_first(&c, err);
+    bool  first = count >= WISHES_MIN && !env->store->far; /* of a far one all are asked for at once */
+    lk_rc rc = first ? load_first(&c, err) : LK_OK;
     rc = rc == LK_OK ? lk_each(pool, count, load_one, &c, err) : rc;
     lk_alike_free(c.alike);
     for (size_t i = 0; rc != LK_OK && i < count; i++) {
