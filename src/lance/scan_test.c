@@ -410,8 +410,9 @@ static lk_rc gate_open(lk_store *store, lk_bytes key, lk_store_reader **out, uin
 
 static lk_rc gate_read(lk_store_reader *reader, const lk_store_range *ranges, size_t count, lk_err *err)
 {
-    uint64_t end = lk_thread_now_ms() + 5000;
+    uint64_t end = lk_thread_now_ms() + 30000; /* a busy machine is no failure */
     while (reader == atomic_load(&gate.slow) && !atomic_load(&gate.open)) {
+        lk_clock_sleep_ms(lk_clock_real(), 1);
         if (lk_thread_now_ms() > end) {
             atomic_store(&gate.impatient, true);
             break;
