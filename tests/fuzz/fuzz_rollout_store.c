@@ -239,11 +239,10 @@ static void unpack(const uint8_t *data, size_t size, bucket *b)
 
 static void read_payload(lk_rollout_snapshot *snapshot, lk_bytes id)
 {
-    lk_err            err = {0};
-    lk_rollout_blob  *blob = NULL;
-    bool              found = false;
-    struct ArrowArray payload = {0};
-    char              some[64];
+    lk_err           err = {0};
+    lk_rollout_blob *blob = NULL;
+    bool             found = false;
+    char             some[64];
     if (lk_rollout_blob_open(snapshot, id, NULL, &blob, &found, &err) == LK_OK && found &&
         !lk_rollout_blob_is_null(blob)) {
         uint64_t size = lk_rollout_blob_size(blob), left = size - size / 2;
@@ -251,10 +250,6 @@ static void read_payload(lk_rollout_snapshot *snapshot, lk_bytes id)
         (void)rc;
     }
     lk_rollout_blob_close(blob);
-    lk_err again = {0};
-    if (lk_rollout_snapshot_payload(snapshot, id, NULL, &payload, &found, &again) == LK_OK) {
-        lk_array_release(&payload);
-    }
 }
 
 /* Every column of every row, and payloads. */
