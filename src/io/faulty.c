@@ -275,6 +275,7 @@ static const struct lk_store_ops faulty_ops = {
 lk_store *lk_faulty_store_new(lk_store *under, lk_fault_plan *plan)
 {
     struct faulty_store *self = small(sizeof *self);
-    *self = (struct faulty_store){.base = {&faulty_ops, under->uri, under->far}, .under = under, .plan = plan};
+    *self =
+        (struct faulty_store){.base = {&faulty_ops, under->uri, under->far}, .under = under, .plan = plan};
     return &self->base;
 }

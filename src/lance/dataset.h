@@ -151,7 +151,7 @@ typedef struct lk_write_options {
     size_t                    max_rows_per_file; /* 0: 1,048,576 */
     lk_file_version           file_version;      /* of a new table; one that exists keeps its own */
     bool stable_row_ids; /* of a new table: rows keep their ids when they move (lance/row_ids.h) */
-    bool outside_blobs; /* blobs may be uris of objects outside of the table; else such rows are refused */
+    bool outside_blobs;  /* blobs may be uris of objects outside of the table; else such rows are refused */
     /* Of an append: asked before it is tried on top of a version that another writer made after base. LK_E_CONFLICT ends
      * the append: what it adds depends on what was there. NULL: it does not. */
     lk_rc (*accepts)(void *context, uint64_t version, lk_err *err);
