@@ -1,6 +1,7 @@
 """Fixed-size lists of structs, in files of version 2.2, between pylance and us. pylance stores them beside other columns,
 but reads each only alone: there it is asked column by column, and what it cannot read at all we read back ourselves."""
 import random
+import shutil
 
 import lance
 import numpy as np
@@ -53,13 +54,24 @@ def write(uri, scratch, rows, *options):
     lake("write", uri, write_ipc(scratch / "rows.arrow", rows, 700), *options)
 
 
+def pylance_writes(uri, rows, **options):
+    """False where its own writer stumbles over the nulls of nested lists, which ours stores and it reads."""
+    try:
+        lance.write_dataset(rows, uri, data_storage_version="2.2", **options)
+    except OSError as error:
+        assert "null_bit_buffer size too small" in str(error)
+        shutil.rmtree(uri, ignore_errors=True)
+        return False
+    return True
+
+
 @pytest.mark.parametrize("seed", SEEDS)
 def test_a_column_alone_is_read_and_taken_by_both(seed, tmp_path):
     rows, rng = pa.table({"v": random_vectors(seed)}), random.Random(seed)
     wanted = sorted(rng.sample(range(rows.num_rows), min(rows.num_rows, 30)))
-    lance.write_dataset(rows, tmp_path / "theirs", data_storage_version="2.2", max_rows_per_file=1100)
+    uris = [tmp_path / "theirs"] if pylance_writes(tmp_path / "theirs", rows, max_rows_per_file=1100) else []
     write(tmp_path / "ours", tmp_path, rows, "--max-rows-per-file", 1100)
-    for uri in (tmp_path / "theirs", tmp_path / "ours"):
+    for uri in [*uris, tmp_path / "ours"]:
         dataset = lance.dataset(str(uri))
         assert dataset.data_storage_version == "2.2"
         alike(dataset.to_table(), rows)
@@ -92,9 +104,7 @@ def test_beside_others_it_goes_through_every_change(seed, stable, tmp_path):
               rows.select(read_by_pylance))
         assert lake("verify", uri)
 
-    if seed % 2:
-        lance.write_dataset(rows, uri, data_storage_version="2.2", max_rows_per_file=900, enable_stable_row_ids=stable)
-    else:
+    if not seed % 2 or not pylance_writes(uri, rows, max_rows_per_file=900, enable_stable_row_ids=stable):
         write(uri, tmp_path, rows, "--max-rows-per-file", 900, *(["--stable-row-ids"] if stable else []))
     check()
     report("delete", uri, "--where", "id % 5 = 1")
