@@ -47,6 +47,7 @@ static lk_rc bytes_of(lk_rollout_rows *rows, uint64_t *bytes, lk_err *err)
         uint64_t stored = lk_rollout_stored_bytes(lk_dataset_manifest(dataset));
         *bytes = stored > rows->bytes ? stored : rows->bytes;
     }
+    lk_dataset_unref(dataset);
     return rc;
 }
 
