@@ -14,7 +14,8 @@ def number(value):
 
 def line(row):
     figures = (number(row[key]) for key in ("ours", "peer", "ratio"))
-    return f"| {row['name']} | {row['unit']} | {' | '.join(figures)} | {row['target']} |\n"
+    missed = ", missed" if row["met"] is False else ""
+    return f"| {row['name']} | {row['unit']} | {' | '.join(figures)} | {row['target']}{missed} |\n"
 
 
 def put(readme, choose):

@@ -51,4 +51,7 @@ static inline const uint8_t *lk_array_validity(const struct ArrowArray *array)
     return lk_array_may_hold_nulls(array) ? array->buffers[0] : NULL;
 }
 
+/* How much of buffer `index` the rows need, those before the offset included. A buffer that is NULL: 0. */
+size_t lk_array_buffer_bytes(const lk_type *type, const struct ArrowArray *array, int64_t index);
+
 #endif

@@ -278,17 +278,16 @@ void lk_batch_of_columns(struct ArrowArray *columns, size_t count, int64_t lengt
 
 /* -- bytes ------------------------------------------------------------------------------------------- */
 
-static size_t value_bytes(const lk_type *type, const struct ArrowArray *array)
+size_t lk_array_buffer_bytes(const lk_type *type, const struct ArrowArray *array, int64_t index)
 {
     size_t end = (size_t)(array->offset + array->length);
-    if (array->length == 0) {
+    if (array->buffers[index] == NULL || type->layout == LK_LAYOUT_NULL) {
         return 0;
     }
+    if (index == 0) {
+        return lk_array_may_hold_nulls(array) ? (end + 7) / 8 : 0;
+    }
     switch (type->layout) {
-    case LK_LAYOUT_NULL:
-    case LK_LAYOUT_STRUCT:
-    case LK_LAYOUT_FIXED_LIST:
-        return 0;
     case LK_LAYOUT_BITS:
         return (end + 7) / 8;
     case LK_LAYOUT_FIXED:
@@ -298,11 +297,24 @@ static size_t value_bytes(const lk_type *type, const struct ArrowArray *array)
     case LK_LAYOUT_LIST64:
         return (end + 1) * 8;
     case LK_LAYOUT_BYTES32:
-        return (end + 1) * 4 + (size_t)((const int32_t *)array->buffers[1])[end];
+        return index == 1 ? (end + 1) * 4 : (size_t)((const int32_t *)array->buffers[1])[end];
     case LK_LAYOUT_BYTES64:
-        return (end + 1) * 8 + (size_t)((const int64_t *)array->buffers[1])[end];
+        return index == 1 ? (end + 1) * 8 : (size_t)((const int64_t *)array->buffers[1])[end];
+    case LK_LAYOUT_NULL:
+    case LK_LAYOUT_STRUCT:
+    case LK_LAYOUT_FIXED_LIST:
+        break;
     }
     return 0;
+}
+
+static size_t value_bytes(const lk_type *type, const struct ArrowArray *array)
+{
+    size_t bytes = 0;
+    for (int64_t i = 1; array->length > 0 && i < array->n_buffers; i++) {
+        bytes += lk_array_buffer_bytes(type, array, i);
+    }
+    return bytes;
 }
 
 size_t lk_array_bytes(const struct ArrowSchema *schema, const struct ArrowArray *array)

@@ -21,44 +21,13 @@ static size_t padded(size_t size)
     return (size + ALIGNMENT - 1) & ~(size_t)(ALIGNMENT - 1);
 }
 
-/* How much of buffer `index` the rows need, those before the offset included. */
-static size_t buffer_bytes(const lk_type *type, const struct ArrowArray *array, int64_t index)
-{
-    size_t end = (size_t)(array->offset + array->length);
-    if (array->buffers[index] == NULL || type->layout == LK_LAYOUT_NULL) {
-        return 0;
-    }
-    if (index == 0) {
-        return lk_array_may_hold_nulls(array) ? (end + 7) / 8 : 0;
-    }
-    switch (type->layout) {
-    case LK_LAYOUT_BITS:
-        return (end + 7) / 8;
-    case LK_LAYOUT_FIXED:
-        return end * type->width;
-    case LK_LAYOUT_LIST32:
-        return (end + 1) * 4;
-    case LK_LAYOUT_LIST64:
-        return (end + 1) * 8;
-    case LK_LAYOUT_BYTES32:
-        return index == 1 ? (end + 1) * 4 : (size_t)((const int32_t *)array->buffers[1])[end];
-    case LK_LAYOUT_BYTES64:
-        return index == 1 ? (end + 1) * 8 : (size_t)((const int64_t *)array->buffers[1])[end];
-    case LK_LAYOUT_NULL:
-    case LK_LAYOUT_STRUCT:
-    case LK_LAYOUT_FIXED_LIST:
-        break;
-    }
-    return 0;
-}
-
 /* Of the whole tree; 0 and false when a type is not known. */
 static bool tree_bytes(const struct ArrowSchema *schema, const struct ArrowArray *array, size_t *bytes)
 {
     lk_type type;
     bool    known = lk_type_of(schema, &type) && !type.dictionary;
     for (int64_t i = 0; known && i < array->n_buffers; i++) {
-        *bytes += padded(buffer_bytes(&type, array, i));
+        *bytes += padded(lk_array_buffer_bytes(&type, array, i));
     }
     for (int64_t i = 0; known && i < array->n_children; i++) {
         known = tree_bytes(schema->children[i], array->children[i], bytes);
@@ -76,7 +45,7 @@ static void place(
     out->offset = array->offset;
     out->null_count = lk_array_may_hold_nulls(array) ? array->null_count : 0;
     for (int64_t i = 0; i < array->n_buffers; i++) {
-        size_t size = buffer_bytes(&type, array, i);
+        size_t size = lk_array_buffer_bytes(&type, array, i);
         if (size == 0 && (i == 0 || array->buffers[i] == NULL)) {
             continue;
         }
