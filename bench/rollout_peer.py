@@ -1,7 +1,8 @@
 """rollout_peer.py DIR - the published embedded store (lance_context), run by a Python that has it: one command a line.
 
   add N ROWS TOKENS   N adds; answers a list of milliseconds, one an add
-  list                milliseconds of a list of everything, by a handle opened anew, and how many rows
+  list [STORE]        milliseconds of a list of everything, by a handle opened anew, and how many rows; of its own store, or
+                      of one that somebody else wrote
   get ID              milliseconds of one get
 
 Answers are JSON, one a line. The store is made in DIR.
@@ -51,8 +52,8 @@ class Peer:
             took.append(timed(self.add_visibly, records)[0])
         return took
 
-    def list(self):
-        fresh = wait(RolloutStore.open(self.path))
+    def list(self, path=None):
+        fresh = wait(RolloutStore.open(path or self.path))
         took, rows = timed(fresh.list)
         return took, len(rows)
 
@@ -69,7 +70,7 @@ def main():
         if word == "add":
             answer = peer.add(*map(int, rest))
         elif word == "list":
-            answer = peer.list()
+            answer = peer.list(*rest)
         else:
             answer = peer.get(rest[0])
         print(json.dumps(answer), flush=True)

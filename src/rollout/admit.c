@@ -227,11 +227,12 @@ lk_rc lk_rollout_check_alignment(const lk_rollout_request *request, lk_err *err)
     static const lk_record_column lists[] = {
         LK_RECORD_COLUMN_output_logprobs, LK_RECORD_COLUMN_loss_mask, LK_RECORD_COLUMN_ref_logprobs};
     const struct ArrowArray *batch = lk_shared_array_get(request->records);
-    for (int64_t row = 0; row < batch->length; row++) {
-        int64_t tokens = list_length(batch->children[LK_RECORD_COLUMN_output_tokens], row);
+    for (int64_t row = 0; row < request->count; row++) {
+        int64_t there = request->first + row;
+        int64_t tokens = list_length(batch->children[LK_RECORD_COLUMN_output_tokens], there);
         tokens = tokens < 0 ? 0 : tokens;
         for (size_t i = 0; i < sizeof lists / sizeof *lists; i++) {
-            int64_t length = list_length(batch->children[lists[i]], row);
+            int64_t length = list_length(batch->children[lists[i]], there);
             if (length >= 0 && length != tokens) {
                 return lk_refuse(err, LK_E_INVALID_REQUEST,
                     "record %" PRId64 ": %s has %" PRId64 " values and output_tokens %" PRId64, row,
@@ -424,6 +425,7 @@ static void make_room(
     *count = 0;
     for (lk_rollout_add *add = adds; add != NULL; add = add->next) {
         a->selections[*count] = lk_arena_take(a->arena, (size_t)count_of(add) + 1);
+        a->misfits[*count] = add->rc != LK_OK; /* refused before */
         a->adds[(*count)++] = add;
     }
     *out = (lk_generation_rows){.schema = lk_dataset_schema(a->snapshot->base),

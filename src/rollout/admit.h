@@ -31,9 +31,10 @@ typedef struct lk_rollout_request {
 LK_MUST_CHECK lk_rc lk_rollout_check_alignment(const lk_rollout_request *request, lk_err *err);
 
 /*
- * Chooses for every add, but for those that were refused before (rc), which may be refused alone (its rc and err), and gives the rows to write in the columns of the
- * snapshot's table; memory in the arena, batches to be unreferenced. Two records with one id and other fields within one
- * request are LK_E_INVALID_REQUEST whatever the policy.
+ * Chooses for every add, but for those that were refused before (rc), which may be refused alone (its rc and err), and gives
+ * the rows to write in the columns of the snapshot's table; memory in the arena, batches to be unreferenced. Two records with
+ * one id and other fields within one request are LK_E_INVALID_REQUEST whatever the policy. LK_E_SNAPSHOT_GONE when a payload
+ * that a record's must equal was collected since: with a newer snapshot it is found.
  */
 LK_MUST_CHECK lk_rc lk_rollout_admit(lk_rollout_snapshot *snapshot, lk_rollout_conflict policy,
     lk_rollout_add *adds, lk_arena *arena, lk_generation_rows *out, lk_err *err);

@@ -170,6 +170,35 @@ static void lists_of_tokens_are_as_long_as_they_must_be(void **state)
     lk_shared_array_unref(fine.requests[0].records);
 }
 
+static void an_add_that_was_refused_before_stays_refused_and_its_rows_are_nobodys(void **state)
+{
+    (void)state;
+    group g = {0};
+    with(&g, REC("x", ""));
+    with(&g, REC("x", ",\"reward\":1") REC("y", ""));
+    g.adds[0].rc = lk_refuse(&g.adds[0].err, LK_E_INVALID_REQUEST, "for a reason of the caller's");
+    expect(&g, LK_ROLLOUT_CONFLICT_REFUSE, "x y !");
+    assert_int_equal(g.adds[0].rc, LK_E_INVALID_REQUEST);
+}
+
+static void only_the_records_of_the_add_itself_are_measured(void **state)
+{
+    (void)state;
+    group  g = {0};
+    lk_err err = {0};
+    with(&g, REC("x", "") REC("y", ",\"ref_logprobs\":[-1]") REC("z", ""));
+    lk_rollout_request parts[] = {g.requests[0], g.requests[0], g.requests[0]};
+    for (int i = 0; i < 3; i++) {
+        parts[i].first = i;
+        parts[i].count = 1;
+    }
+    assert_int_equal(lk_rollout_check_alignment(&parts[0], &err), LK_OK);
+    assert_int_equal(lk_rollout_check_alignment(&parts[1], &err), LK_E_INVALID_REQUEST);
+    assert_non_null(strstr(err.detail, "record 0: ref_logprobs"));
+    assert_int_equal(lk_rollout_check_alignment(&parts[2], &err), LK_OK);
+    lk_shared_array_unref(g.requests[0].records);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -178,6 +207,8 @@ int main(void)
         cmocka_unit_test(twice_in_one_request_is_once_or_wrong),
         cmocka_unit_test(adds_of_a_group_are_told_apart),
         cmocka_unit_test(lists_of_tokens_are_as_long_as_they_must_be),
+        cmocka_unit_test(an_add_that_was_refused_before_stays_refused_and_its_rows_are_nobodys),
+        cmocka_unit_test(only_the_records_of_the_add_itself_are_measured),
     };
     return cmocka_run_group_tests_name("admit", tests, open_filled, fixture_close_store);
 }

@@ -34,12 +34,23 @@ static lk_rc look(lk_rollout_store *s, lk_err *err)
 static lk_rc prepare(
     void *context, lk_rollout_add *adds, lk_arena *arena, lk_generation_rows *out, lk_err *err)
 {
+    enum { TRIES = 4 };
     lk_rollout_store *s = context;
-    lk_rc             rc = look(s, err);
-    for (lk_rollout_add *add = adds; s->options.strict_alignment && add != NULL; add = add->next) {
-        add->rc = lk_rollout_check_alignment(add->what, &add->err);
+    lk_rc             rc = LK_E_SNAPSHOT_GONE;
+    for (int i = 0; i < TRIES && rc == LK_E_SNAPSHOT_GONE; i++) {
+        s->anew = s->anew || i > 0;
+        *err = (lk_err){0};
+        for (lk_rollout_add *add = adds; add != NULL; add = add->next) {
+            add->rc = s->options.strict_alignment ? lk_rollout_check_alignment(add->what, &add->err) : LK_OK;
+        }
+        rc = look(s, err);
+        if (rc == LK_OK) {
+            rc = lk_rollout_admit(s->admitted, s->options.on_conflict, adds, arena, out, err);
+        }
     }
-    return rc == LK_OK ? lk_rollout_admit(s->admitted, s->options.on_conflict, adds, arena, out, err) : rc;
+    return rc == LK_E_SNAPSHOT_GONE ? lk_refuse(err, LK_E_STORE_UNAVAILABLE,
+                                          "payloads were collected while they were compared, again and again")
+                                    : rc;
 }
 
 /* Rows of a log entry that are no tombstones, and whose ids nobody has yet. */

@@ -258,3 +258,16 @@ def anonymous(instance):
     """Resident bytes that are no pages of files."""
     fields = dict(line.split(":", 1) for line in open(f"/proc/{instance.pid}/status"))
     return int(fields["RssAnon"].split()[0]) * 1024
+
+
+def test_lists_of_other_lengths_than_the_tokens_are_refused_when_asked_for(tmp_path):
+    wrong = {"id": "w", "rollout_id": "r", "output_tokens": [1, 2], "output_logprobs": [-1.0]}
+    right = {"id": "r", "rollout_id": "r", "output_tokens": [1, 2], "output_logprobs": [-1.0, -2.0], "loss_mask": [1, 0]}
+    with rollout.Instance(tmp_path, environment={"ROLLOUT_STRICT_ALIGNMENT": "1"}) as instance:
+        instance.create("rl")
+        answer = instance.try_add("rl", [wrong])
+        assert answer.status == 400 and b"output_logprobs has 1 values and output_tokens 2" in answer.body
+        instance.add("rl", [right])
+        assert instance.ids("rl") == ["r"]
+    with rollout.Instance(tmp_path) as instance:
+        instance.add("rl", [wrong])
