@@ -53,7 +53,7 @@ test-full: deps-tests             ## the same with the full counts; hours
 demo: deps-tests all              ## start lake, load real data, run SQL, show the result
 	@LAKE_BIN=$(CURDIR)/build/lake $(VENV) tools/demo.py
 bench: deps-tests all             ## measure, as ratios to the reference; writes build/bench.json
-	@ninja -C build lance_scan lance_write rollout_adds rollout_load rollout_reads rollout_upkeep s3_delay sql_run grow_tool
+	@ninja -C build lance_scan lance_write rollout_adds rollout_load rollout_reads rollout_upkeep s3_memory sql_run grow_tool
 	@$(VENV) bench/run.py $(if $(SMOKE),--smoke)
 sim: build/build.ninja            ## the simulators: SEED=n replays one, SEEDS=n runs many
 	@ninja -C build lake_sim lake_sim_rollout
