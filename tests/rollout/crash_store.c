@@ -99,6 +99,8 @@ static crash_step step_of(crash_plan *plan, lk_bytes key, lk_bytes bytes)
         return CRASH_create;
     case PHASE_COMPACT:
         return CRASH_compact;
+    case PHASE_FOLD:
+        return CRASH_fold;
     case PHASE_MERGE:
         return has(key, "_versions/") ? CRASH_m3 : CRASH_m2;
     case PHASE_NONE:

@@ -20,7 +20,8 @@
     X(m3)       /* and commits them */                     \
     X(m4)       /* and takes its generations off */        \
     X(m5)       /* their directories are removed */        \
-    X(compact)  /* small fragments become one */
+    X(compact)  /* small fragments become one */           \
+    X(fold)     /* the newest of many do */
 
 typedef enum crash_step {
 #define X(name) CRASH_##name,
@@ -35,7 +36,8 @@ typedef enum crash_phase {
     PHASE_ADD,
     PHASE_MERGE,
     PHASE_COLLECT,
-    PHASE_COMPACT
+    PHASE_COMPACT,
+    PHASE_FOLD
 } crash_phase;
 
 /* Of the process; shared by its stores. */

@@ -1,5 +1,5 @@
 /*
- * crash_tool.c - the rollout store, killed at each of its steps: processes that add, merge, collect and compact over one real
+ * crash_tool.c - the rollout store, killed at each of its steps: processes that add, merge, collect, compact and fold over one real
  * directory kill themselves before or after a storage call of a step (crash_store.h); their successors go on, and in the end
  * everything that was acknowledged is there, once, whole, and nothing that was not sent; and nothing is left lying about.
  *
@@ -30,7 +30,7 @@ enum { ADDS_MAX = 400, LIVES = 3, ACTIONS = 10 };
 
 typedef struct ledger { /* shared */
     int     count;
-    uint8_t rows[ADDS_MAX], acknowledged[ADDS_MAX];
+    uint8_t rows[ADDS_MAX], acknowledged[ADDS_MAX], there[ADDS_MAX];
     char    failure[600];
 } ledger;
 
@@ -108,18 +108,13 @@ static void close_life(life *l)
     lk_store_close(l->late);
 }
 
-static void add(life *l)
+/* Sends the rows of an add, for the first time or again. */
+static void send(life *l, int number)
 {
     ledger     *book = l->book;
     lk_err      err = {0};
     lk_buf      lines = {0};
     lk_records *records = NULL;
-    if (book->count == ADDS_MAX) {
-        return;
-    }
-    int number = book->count;
-    book->rows[number] = (uint8_t)(1 + below(l, 3));
-    book->count++; /* from here on it may be there */
     for (int row = 0; row < book->rows[number]; row++) {
         lk_buf_format(
             &lines, "{\"id\":\"%d-%d\",\"rollout_id\":\"r\",\"content\":\"%d\"}\n", number, row, number);
@@ -140,6 +135,41 @@ static void add(life *l)
     }
     lk_records_close(records);
     lk_buf_deinit(&lines);
+}
+
+static void add(life *l)
+{
+    ledger *book = l->book;
+    if (book->count == ADDS_MAX) {
+        return;
+    }
+    int number = book->count;
+    book->rows[number] = (uint8_t)(1 + below(l, 3));
+    book->count++; /* from here on it may be there */
+    send(l, number);
+}
+
+/* What a client does who heard nothing, or too late: the same rows again are a success and no more rows. */
+static void add_again(life *l)
+{
+    ledger                *book = l->book;
+    lk_rollout_store_stats before, after;
+    int                    number = book->count - 1;
+    while (number >= 0 && book->acknowledged[number] != 0) {
+        number--;
+    }
+    if (number < 0 && book->count > 0) {
+        number = (int)below(l, (uint64_t)book->count);
+    }
+    if (number < 0) {
+        return;
+    }
+    lk_rollout_store_read_stats(l->rollout, &before);
+    send(l, number);
+    lk_rollout_store_read_stats(l->rollout, &after);
+    if (book->there[number] != 0 && after.writer.rows != before.writer.rows) {
+        fail(book, "add %d was there and is written again", number);
+    }
 }
 
 static void merge(life *l)
@@ -176,6 +206,28 @@ static void compact(life *l)
     l->plan.phase = PHASE_NONE;
 }
 
+/* Merges one add after another until there are fragments enough, and folds them. */
+static void fold(life *l)
+{
+    const lk_rollout_merge_options all = {0};
+    lk_err                         err = {0};
+    lk_rollout_compact_stats       stats;
+    lk_rollout_merge_report        merged;
+    bool                           folded = false;
+    lk_rc                          rc = lk_rollout_store_compact_stats(l->rollout, &stats, &err);
+    for (uint64_t i = stats.total_fragments; rc == LK_OK && i < LK_ROLLOUT_FOLD_FRAGMENTS; i++) {
+        add(l);
+        rc = lk_rollout_store_merge(l->rollout, &all, &merged, &err);
+    }
+    l->plan.phase = PHASE_FOLD;
+    if (rc != LK_OK || lk_rollout_store_fold(l->rollout, &folded, &err) != LK_OK) {
+        fail(l->book, "a fold fails: %s", err.context);
+    } else if (!folded) {
+        fail(l->book, "there is nothing to fold");
+    }
+    l->plan.phase = PHASE_NONE;
+}
+
 /* -- what is there ---------------------------------------------------------------------------------------------------- */
 
 static void take_row(ledger *book, uint8_t seen[ADDS_MAX][3], lk_bytes id, lk_bytes content)
@@ -194,6 +246,7 @@ static void take_row(ledger *book, uint8_t seen[ADDS_MAX][3], lk_bytes id, lk_by
 static void judge(ledger *book, uint8_t seen[ADDS_MAX][3])
 {
     for (int number = 0; number < book->count; number++) {
+        book->there[number] = seen[number][0];
         for (int row = 1; row < book->rows[number]; row++) {
             if (seen[number][row] != seen[number][0]) {
                 fail(book, "half of add %d is there", number);
@@ -295,8 +348,13 @@ static void live(life *l)
         return;
     }
     check_rows(l);
+    add_again(l);
+    check_rows(l);
+    if (l->plan.step == CRASH_fold) {
+        fold(l);
+    }
     for (int i = 0; i < ACTIONS; i++) {
-        uint64_t what = below(l, 10);
+        uint64_t what = below(l, 11);
         if (what < 5) {
             add(l);
         } else if (what < 7) {
@@ -305,6 +363,8 @@ static void live(life *l)
             compact(l);
         } else if (what < 9) {
             collect(l);
+        } else if (what < 10) {
+            add_again(l);
         } else {
             check_rows(l);
         }
@@ -326,7 +386,8 @@ static void plan_life(life *l, uint64_t seed, int number)
         [CRASH_m3] = 3,
         [CRASH_m4] = 3,
         [CRASH_m5] = 20,
-        [CRASH_compact] = 20};
+        [CRASH_compact] = 20,
+        [CRASH_fold] = 12};
     lk_seeded_random_init(&l->random, seed * 16 + (uint64_t)number);
     l->plan.step = (crash_step)((seed * LIVES + (uint64_t)number) % CRASH_STEP_COUNT);
     l->plan.calls_until = (int64_t)below(l, calls[l->plan.step]);

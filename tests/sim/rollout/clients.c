@@ -4,6 +4,7 @@
 #include "checks.h"
 #include "rollout/collect.h"
 #include "rollout/records_json.h"
+#include "rollout/upkeep.h"
 #include "sim.h"
 
 #include <stdio.h>
@@ -187,13 +188,26 @@ static lk_rc collect(process *p, uint64_t grace_ms, lk_err *err)
     return rc;
 }
 
+static lk_rc compact(process *p, lk_err *err)
+{
+    lk_rollout_compact_report report = {0};
+    lk_rc                     rc = lk_rollout_store_compact(p->store, 0, &report, err);
+    p->w->compacted += rc == LK_OK && report.fragments_removed > 0;
+    world_trace(p->w, "compaction: %d, %d fragments %s", (int)rc, (int)report.fragments_removed,
+        rc == LK_OK ? "" : err->context);
+    return rc;
+}
+
 static void keep_house(void *context)
 {
     process *p = context;
     while (!p->w->over) {
         lk_err err = {0};
         sim_sleep(sim_random(8000));
-        lk_rc rc = sim_chance(2) ? merge(p, sim_random(4), &err) : collect(p, GRACE_MS, &err);
+        uint64_t what = sim_random(5);
+        lk_rc    rc = what < 2   ? merge(p, sim_random(4), &err)
+                      : what < 4 ? collect(p, GRACE_MS, &err)
+                                 : compact(p, &err);
         if (rc == LK_E_CORRUPT_FILE || rc == LK_E_INTERNAL) {
             world_fail(p->w, "housekeeping hears %s: %s", lk_rc_name(rc), err.context);
         }

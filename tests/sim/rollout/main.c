@@ -34,8 +34,9 @@ static bool simulate(uint64_t seed, int rule, bool trace)
     if (!held && rule == RULE_NONE) {
         printf("seed %llu: %s\n", (unsigned long long)seed, w.failure);
     } else if (trace) {
-        printf("seed %llu: %s; %u reads, %u merges, %u collected, %u late\n", (unsigned long long)seed,
-            held ? "all held" : w.failure, w.reads, w.merges, w.collected, w.late);
+        printf("seed %llu: %s; %u reads, %u merges, %u collected, %u compacted, %u late\n",
+            (unsigned long long)seed, held ? "all held" : w.failure, w.reads, w.merges, w.collected,
+            w.compacted, w.late);
     }
     fflush(stdout);
     sim_close();

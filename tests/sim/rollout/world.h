@@ -74,7 +74,7 @@ struct world {
     bool      chaos, trace, log;
     bool      deferred, flushed; /* acknowledged is logged; everything is flushed at last */
     uint64_t  merge_after, events;
-    unsigned  next_group, clients_done, reads, merges, collected, late;
+    unsigned  next_group, clients_done, reads, merges, collected, compacted, late;
     unsigned  owners[PODS][512]; /* by epoch: the group that had it */
     shard_tip tips[PODS];
     uint64_t  base_version;
