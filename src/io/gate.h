@@ -12,17 +12,10 @@
  *
  * Threads: shared; mutex guards the count of calls and is not held during one.
  */
-#include "io/store.h"
+#include "io/wrap.h"
 
 #include <stdatomic.h>
 
-typedef enum lk_store_kind {
-    LK_STORE_OPEN,
-    LK_STORE_WRITE,
-    LK_STORE_LIST,
-    LK_STORE_REMOVE,
-    LK_STORE_KINDS
-} lk_store_kind;
 typedef enum lk_store_result {
     LK_STORE_DONE,
     LK_STORE_ABSENT,

@@ -1,6 +1,7 @@
 /*
  * store_contract_test.c - the rules of io/store.h, one suite for every body: local (durable, not, and late),
- * faulty without faults, a prefix, a gate, and S3 when one is named on the command line (tests/interop/test_s3.py does). LK_TSAN: writers race for one name, and readers share an open object.
+ * faulty without faults, a prefix, a gate (all three stand on io/wrap.h), and S3 when one is named on the command line
+ * (tests/interop/test_s3.py does). LK_TSAN: writers race for one name, and readers share an open object.
  */
 #include "base/fault.h"
 #include "base/file.h"

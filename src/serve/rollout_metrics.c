@@ -111,7 +111,7 @@ static void put_stages(lk_rollout_service *s, lk_buf *out)
 
 static void put_storage(const lk_rollouts_stats *stats, lk_buf *out)
 {
-    static const char *const kinds[LK_STORE_KINDS] = {"open", "write", "list", "remove"};
+    static const char *const kinds[LK_STORE_KINDS] = {"open", "read", "write", "list", "remove"};
     static const char *const results[LK_STORE_RESULTS] = {"ok", "absent", "error"};
     put_type(out, "rollout_storage_operations_total", "counter", "calls to storage by kind and result");
     for (size_t kind = 0; kind < LK_STORE_KINDS; kind++) {
