@@ -119,7 +119,7 @@ static int list_command(lk_cli *cli, int argc, char **argv)
              {"--version", LK_ARG_U64, &l.what.version, "V", "the base table at this version, nothing else",
                  false},
              LK_DESTINATION_ARGS(l.to),
-             LK_ROLLOUT_TARGET_ARGS(l.where),
+             LK_ROLLOUT_READ_ARGS(l.where),
     };
     if (!lk_cli_parse(cli, &lk_cli_rollout_read_commands[LIST], args, sizeof args / sizeof args[0], argc,
             argv, &code)) {
@@ -151,7 +151,7 @@ static int get_command(lk_cli *cli, int argc, char **argv)
     const lk_arg           args[] = {
                   {"NAME", LK_ARG_OPERAND, &name, NULL, "the store", false},
                   {"ID", LK_ARG_OPERAND, &id, NULL, "the record", false},
-                  LK_ROLLOUT_TARGET_ARGS(where),
+                  LK_ROLLOUT_READ_ARGS(where),
     };
     if (!lk_cli_parse(
             cli, &lk_cli_rollout_read_commands[GET], args, sizeof args / sizeof args[0], argc, argv, &code)) {
@@ -208,7 +208,7 @@ static int blob_command(lk_cli *cli, int argc, char **argv)
                   {"NAME", LK_ARG_OPERAND, &name, NULL, "the store", false},
                   {"ID", LK_ARG_OPERAND, &id, NULL, "the record", false},
                   {"--output", LK_ARG_TEXT, &output, "FILE", "file to write (-o FILE), or - for stdout", true},
-                  LK_ROLLOUT_TARGET_ARGS(where),
+                  LK_ROLLOUT_READ_ARGS(where),
     };
     if (!lk_cli_parse(cli, &lk_cli_rollout_read_commands[BLOB], args, sizeof args / sizeof args[0], argc,
             argv, &code)) {
@@ -241,7 +241,7 @@ static int stats_command(lk_cli *cli, int argc, char **argv)
                   {"--filter", LK_ARG_TEXT, &filters, "JSON", "only records that match, as of `lake rollout list`",
                       false},
                   LK_DESTINATION_ARGS(to),
-                  LK_ROLLOUT_TARGET_ARGS(where),
+                  LK_ROLLOUT_READ_ARGS(where),
     };
     if (!lk_cli_parse(cli, &lk_cli_rollout_read_commands[STATS], args, sizeof args / sizeof args[0], argc,
             argv, &code)) {

@@ -87,8 +87,7 @@ lk_rc lk_rollout_node_serve(lk_rollout_node *node, lk_shutdown *shutdown, lk_err
 {
     uint64_t deadline_ms = lk_shutdown_wait(shutdown), now_ms = lk_clock_monotonic_ms(lk_clock_real());
     uint64_t left_ms = deadline_ms > now_ms ? deadline_ms - now_ms : 0;
-    lk_log(LK_LOG_STOPPING, LK_LOG_N("grace_ms", left_ms));
-    lk_rc rc = lk_rollout_service_drain(node->service, deadline_ms - left_ms / 10, err);
+    lk_rc    rc = lk_rollout_service_drain(node->service, deadline_ms - left_ms / 10, err);
     if (rc == LK_E_DEADLINE) {
         lk_log_error(LK_LOG_DRAIN_OVERRUN, err);
         *err = (lk_err){0};

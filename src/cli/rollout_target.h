@@ -26,20 +26,24 @@ typedef struct lk_rollout_target {
 enum { LK_ROLLOUT_RETRY_SECS = 60 };
 
 /* clang-format off */
-#define LK_ROLLOUT_PLACE_ARGS(args) \
+#define LK_ROLLOUT_DIR_ARG(args) \
     {"--data-dir", LK_ARG_TEXT, &(args).data_dir, "DIR|s3://..", \
-        "work on the stores that lie there, without a server", false}, \
+        "work on the stores that lie there, without a server", false}
+#define LK_ROLLOUT_PLACE_ARGS(args) \
+    LK_ROLLOUT_DIR_ARG(args), \
     {"--instance-id", LK_ARG_TEXT, &(args).instance_id, "ID", \
         "with --data-dir: the shard to write; of no server that runs (cli)", false}
-#define LK_ROLLOUT_TARGET_ARGS(args) \
+#define LK_ROLLOUT_SERVER_ARGS(args) \
     {"--url", LK_ARG_TEXT, &(args).url, "URL", \
         "the server, http[s]://HOST:PORT (ROLLOUT_URL, else http://127.0.0.1:3000)", false}, \
     {"--token-file", LK_ARG_TEXT, &(args).token_file, "FILE", \
         "file with the bearer token to send (else ROLLOUT_TOKEN, else LAKE_TOKEN_FILE)", false}, \
     {"--ca", LK_ARG_TEXT, &(args).ca_file, "FILE", "PEM certificates to trust, for https", false}, \
     {"--retry-secs", LK_ARG_U64, &(args).retry_secs, "N", \
-        "how long to try again while the server is busy or away (60)", false}, \
-    LK_ROLLOUT_PLACE_ARGS(args)
+        "how long to try again while the server is busy or away (60)", false}
+/* Of verbs that write, and of those that only read: they see every shard, and write none. */
+#define LK_ROLLOUT_TARGET_ARGS(args) LK_ROLLOUT_SERVER_ARGS(args), LK_ROLLOUT_PLACE_ARGS(args)
+#define LK_ROLLOUT_READ_ARGS(args) LK_ROLLOUT_SERVER_ARGS(args), LK_ROLLOUT_DIR_ARG(args)
 /* clang-format on */
 
 /* LK_E_USAGE when both places are named, LK_E_NOT_FOUND for a directory that is not there. *out must stay where it is; close it also after a failure. */

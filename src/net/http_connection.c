@@ -5,6 +5,7 @@
 #include "net/http_server_priv.h"
 
 #include <errno.h>
+#include <inttypes.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
 #include <stdlib.h>
@@ -89,12 +90,14 @@ static void drop_pieces(http_connection *c)
         free(piece);
     }
     c->last = NULL;
+    atomic_fetch_sub(&c->loop->server->queued_bytes, c->queued_bytes);
     c->queued_bytes = 0;
 }
 
 static void sent(http_connection *c, size_t count)
 {
     c->queued_bytes -= count;
+    atomic_fetch_sub(&c->loop->server->queued_bytes, count);
     while (count > 0) {
         http_piece *piece = c->first;
         size_t      left = piece->bytes.size - piece->sent, taken = count < left ? count : left;
@@ -129,13 +132,20 @@ static moved flush(http_connection *c)
         int piece_count = gather(c, pieces);
         lk_mutex_unlock(&c->mutex);
         if (piece_count == 0) {
+            c->taking_ms = 0;
             return MOVED;
+        }
+        uint64_t now_ms = lk_http_now_ms();
+        if (c->taking_ms == 0 || c->taken_bytes >= LK_HTTP_TAKEN_MIN) {
+            c->taking_ms = now_ms;
+            c->taken_bytes = 0;
         }
         moved outcome = transmit(c, pieces, piece_count, &count);
         if (outcome != MOVED) {
             return outcome;
         }
-        c->since_ms = lk_http_now_ms();
+        c->since_ms = now_ms;
+        c->taken_bytes += count;
         lk_mutex_lock(&c->mutex);
         sent(c, count);
         lk_cond_broadcast(&c->drained);
@@ -166,6 +176,29 @@ static bool has_handler(const http_connection *c)
     return c->state == HTTP_RUNNING;
 }
 
+static void run_on(void *context)
+{
+    http_connection *c = context;
+    lk_mutex_lock(&c->mutex); /* whoever gave us the turn lets go of it when resume is set */
+    lk_http_go_on resume = c->resume;
+    lk_mutex_unlock(&c->mutex);
+    resume(&c->exchange, c->go_on_context);
+}
+
+/* Gives an answer that waits for room to a worker once there is some: half of what may be queued, so that it is worth a
+ * turn. When no worker can be had it waits on: the next tick asks again. */
+static void let_go_on(http_connection *c)
+{
+    lk_err err = {0};
+    lk_mutex_lock(&c->mutex);
+    bool due = c->go_on != NULL && (c->gone || c->queued_bytes <= LK_HTTP_QUEUE_BYTES / 2);
+    if (due && lk_pool_submit(c->loop->server->workers, run_on, c, &err) == LK_OK) {
+        c->resume = c->go_on;
+        c->go_on = NULL;
+    }
+    lk_mutex_unlock(&c->mutex);
+}
+
 /* The peer is gone: a handler is told and ends the exchange later, else this is the end. Returns false. */
 static bool broken(http_connection *c)
 {
@@ -180,6 +213,7 @@ static bool broken(http_connection *c)
     drop_pieces(c);
     lk_cond_broadcast(&c->drained);
     lk_mutex_unlock(&c->mutex);
+    let_go_on(c);
     return false;
 }
 
@@ -200,30 +234,42 @@ static void start(http_connection *c)
     const lk_http_head *head = &c->exchange.head;
     lk_pool            *pool = head->chunked || head->content_length > 0 ? server->takers : server->workers;
     if (lk_pool_submit(pool, run, &c->exchange, &err) != LK_OK) {
-        lk_http_refuse(&c->exchange, 503);
+        lk_http_refuse(&c->exchange, 503, "%zu requests wait for a worker, and no more may",
+            server->options.backlog_max);
     }
 }
 
-/* Answers without a handler; what the request still has to send is not read. */
-static void refuse(http_connection *c, int status)
+/* Before an answer without a handler; what the request still has to send is not read. */
+static lk_http_exchange *refused(http_connection *c)
 {
     c->exchange.was_refused = true;
     enter(c, HTTP_RUNNING);
     atomic_fetch_add(&c->loop->server->running, 1);
-    lk_http_refuse(&c->exchange, status);
+    return &c->exchange;
 }
 
-/* Room for `more` bytes of a body; a lone request always gets it. */
+/* Room for `more` bytes of a body, or the refusal; a lone request always gets it. */
 static bool charge_body(http_connection *c, uint64_t more)
 {
     lk_http_server *server = c->loop->server;
     uint64_t        before = atomic_fetch_add(&server->body_bytes, more);
-    if (before > c->exchange.charged && before + more > server->options.body_bytes_max) {
+    uint64_t        most = atomic_load(&server->body_bytes_max);
+    if (before > c->exchange.charged && before + more > most) {
         atomic_fetch_sub(&server->body_bytes, more);
+        lk_http_refuse(refused(c), 503,
+            "bodies of other requests hold %" PRIu64 " bytes of %" PRIu64 ", and this one has %" PRIu64
+            " more",
+            before, most, more);
         return false;
     }
     c->exchange.charged += more;
     return true;
+}
+
+static void refuse_size(http_connection *c)
+{
+    lk_http_refuse(refused(c), 413, "the body is larger than %" PRIu64 " bytes, the most that is taken here",
+        c->exchange.body_max);
 }
 
 static void queue_continue(http_connection *c)
@@ -235,6 +281,7 @@ static void queue_continue(http_connection *c)
     LK_ASSERT(c->first == NULL);
     c->first = c->last = piece;
     c->queued_bytes = piece->bytes.size;
+    atomic_fetch_add(&c->loop->server->queued_bytes, piece->bytes.size);
     lk_mutex_unlock(&c->mutex);
 }
 
@@ -250,7 +297,8 @@ static void admit(http_connection *c)
     const lk_http_head *head = &x->head;
     lk_http_server     *server = c->loop->server;
     if (atomic_load(&server->draining)) {
-        refuse(c, 503);
+        lk_http_refuse(
+            refused(c), 503, "the server is going down; another instance, or a later one, answers");
         return;
     }
     x->was_refused = head->chunked || head->content_length > 0; /* if admit answers */
@@ -262,9 +310,9 @@ static void admit(http_connection *c)
     }
     x->was_refused = false;
     if (head->content_length > x->body_max) {
-        refuse(c, 413);
+        refuse_size(c);
     } else if (!charge_body(c, head->content_length)) {
-        refuse(c, 503);
+        return;
     } else if (!head->chunked && head->content_length == 0) {
         start(c);
     } else {
@@ -279,10 +327,10 @@ static void take_head(http_connection *c)
 {
     lk_bytes       input = {c->input.data + c->input_at, input_size(c)};
     size_t         used = 0;
-    int            status = 0;
-    lk_http_parsed parsed = lk_http_head_parse(input, &c->exchange.arena, &c->exchange.head, &used, &status);
+    lk_http_fault  fault = {0};
+    lk_http_parsed parsed = lk_http_head_parse(input, &c->exchange.arena, &c->exchange.head, &used, &fault);
     if (parsed == LK_HTTP_BAD) {
-        refuse(c, status);
+        lk_http_refuse(refused(c), fault.status, "%s", fault.why);
     } else if (parsed == LK_HTTP_DONE) {
         c->input_at += used;
         admit(c);
@@ -309,12 +357,12 @@ static void take_chunks(http_connection *c)
         size_t         used = 0;
         lk_http_parsed parsed = lk_http_chunks_take(&x->chunks, input, &data, &used);
         if (parsed == LK_HTTP_BAD) {
-            refuse(c, 400);
+            lk_http_refuse(refused(c), 400,
+                "the body's chunks are not framed as HTTP/1.1 has it, behind byte %zu of content",
+                x->body.size);
         } else if (data.size + x->chunks.left > x->body_max - x->body.size) { /* announced is enough */
-            refuse(c, 413);
-        } else if (!charge_body(c, data.size)) {
-            refuse(c, 503);
-        } else {
+            refuse_size(c);
+        } else if (charge_body(c, data.size)) {
             lk_buf_append_bytes(&x->body, data);
             c->input_at += used;
             if (parsed == LK_HTTP_DONE) {
@@ -510,6 +558,7 @@ bool lk_http_connection_move(http_connection *c, uint32_t events, bool woken)
     if (again) {
         lk_http_wake(c); /* TLS may hold input that the socket does not show */
     }
+    let_go_on(c);
     lk_mutex_lock(&c->mutex);
     bool queued = c->first != NULL;
     lk_mutex_unlock(&c->mutex);
@@ -520,29 +569,40 @@ bool lk_http_connection_move(http_connection *c, uint32_t events, bool woken)
 
 /* -- time ------------------------------------------------------------------------------------------------------------ */
 
+/* What came too slowly is answered. */
+static void refuse_late(http_connection *c, bool head)
+{
+    const lk_http_server *server = c->loop->server;
+    uint64_t              ms = head ? server->options.head_ms : atomic_load(&server->body_idle_ms);
+    lk_http_refuse(refused(c), 408,
+        head ? "the head of a request was not whole after %" PRIu64 " ms"
+             : "no byte of the body came for %" PRIu64 " ms, of which %zu are in",
+        ms, c->exchange.body.size);
+}
+
 bool lk_http_connection_tick(http_connection *c, uint64_t now_ms)
 {
-    const lk_http_options *options = &c->loop->server->options;
+    const lk_http_server  *server = c->loop->server;
+    const lk_http_options *options = &server->options;
     uint64_t               waited = now_ms > c->since_ms ? now_ms - c->since_ms : 0;
     bool                   idle = c->state == HTTP_HEAD && input_size(c) == 0;
-    lk_mutex_lock(&c->mutex);
-    bool queued = c->first != NULL;
-    lk_mutex_unlock(&c->mutex);
+    let_go_on(c);
     if (c->fd < 0) {
         return true; /* its handler will end it */
     }
-    if (queued && waited >= options->write_idle_ms) {
+    if (c->taking_ms > 0 && now_ms >= c->taking_ms + atomic_load(&server->write_idle_ms)) {
         return broken(c);
     }
     if ((c->state == HTTP_HANDSHAKE && waited >= options->head_ms) ||
         (c->state == HTTP_LINGER && waited >= LINGER_MS) ||
-        (idle && (waited >= options->idle_ms || atomic_load(&c->loop->server->draining)))) {
+        (idle && (waited >= options->idle_ms || atomic_load(&server->draining)))) {
         lk_http_connection_close(c);
         return false;
     }
-    if ((c->state == HTTP_HEAD && !idle && waited >= options->head_ms) ||
-        (c->state == HTTP_BODY && waited >= options->body_idle_ms)) {
-        refuse(c, 408);
+    if (c->state == HTTP_HEAD && !idle && waited >= options->head_ms) {
+        refuse_late(c, true);
+    } else if (c->state == HTTP_BODY && waited >= atomic_load(&server->body_idle_ms)) {
+        refuse_late(c, false);
     }
     return true;
 }
@@ -560,9 +620,11 @@ http_connection *lk_http_connection_open(http_loop *loop, int fd)
     lk_mutex_init(&c->mutex, LK_RANK_CALL);
     lk_cond_init(&c->drained);
     setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
-    enter(c, loop->server->tls == NULL ? HTTP_HEAD : HTTP_HANDSHAKE);
-    if (loop->server->tls != NULL) {
+    enter(c, loop->server->has_tls ? HTTP_HANDSHAKE : HTTP_HEAD);
+    if (loop->server->has_tls) {
+        lk_mutex_lock(&loop->server->tls_mutex);
         c->ssl = SSL_new(loop->server->tls);
+        lk_mutex_unlock(&loop->server->tls_mutex);
         LK_ASSERT(c->ssl != NULL && SSL_set_fd(c->ssl, fd) == 1);
         SSL_set_mode(c->ssl, SSL_MODE_ENABLE_PARTIAL_WRITE | SSL_MODE_ACCEPT_MOVING_WRITE_BUFFER);
     }

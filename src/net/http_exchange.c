@@ -1,8 +1,10 @@
 /* http_exchange.c - see http_server.h: what handlers call. */
 #include "base/clock.h"
+#include "base/json.h"
 #include "net/http_server_priv.h"
 
 #include <inttypes.h>
+#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <time.h>
@@ -126,6 +128,7 @@ static void queue(http_connection *c, lk_buf *bytes)
     piece->bytes = *bytes;
     *bytes = (lk_buf){0};
     c->queued_bytes += piece->bytes.size;
+    atomic_fetch_add(&c->loop->server->queued_bytes, piece->bytes.size);
     if (c->last == NULL) {
         c->first = piece;
     } else {
@@ -190,14 +193,9 @@ void lk_http_begin(lk_http_exchange *exchange, int status, const char *content_t
 /* Waits for room. Under the connection's mutex. */
 static lk_rc wait_room(http_connection *c, lk_err *err)
 {
-    uint64_t limit = lk_http_now_ms() + c->loop->server->options.write_idle_ms;
-    size_t   before = c->queued_bytes;
     while (!c->gone && c->queued_bytes > LK_HTTP_QUEUE_BYTES) {
-        if (!lk_cond_wait_until(&c->drained, &c->mutex, limit)) {
-            return lk_fail(err, LK_E_DEADLINE, "the peer takes nothing");
-        }
-        limit = c->queued_bytes < before ? lk_http_now_ms() + c->loop->server->options.write_idle_ms : limit;
-        before = c->queued_bytes;
+        lk_cond_wait(
+            &c->drained, &c->mutex); /* a peer that takes nothing is gone before long: the loop sees to it */
     }
     return c->gone ? lk_fail(err, LK_E_CANCELLED, "the peer is gone") : LK_OK;
 }
@@ -228,6 +226,20 @@ lk_rc lk_http_write_buf(lk_http_exchange *exchange, lk_buf *piece, lk_err *err)
     lk_mutex_unlock(&c->mutex);
     lk_buf_deinit(piece);
     return rc;
+}
+
+bool lk_http_await_room(lk_http_exchange *exchange, lk_http_go_on go_on, void *context)
+{
+    http_connection *c = exchange->connection;
+    lk_mutex_lock(&c->mutex);
+    LK_ASSERT(c->began && !c->ended && c->go_on == NULL);
+    bool room = c->gone || c->queued_bytes <= LK_HTTP_QUEUE_BYTES;
+    if (!room) {
+        c->go_on = go_on;
+        c->go_on_context = context;
+    }
+    lk_mutex_unlock(&c->mutex);
+    return room;
 }
 
 lk_rc lk_http_write(lk_http_exchange *exchange, lk_bytes piece, lk_err *err)
@@ -272,11 +284,30 @@ void lk_http_answer(lk_http_exchange *exchange, int status, const char *content_
     lk_http_end(exchange);
 }
 
-void lk_http_refuse(lk_http_exchange *exchange, int status)
+void lk_http_refuse(lk_http_exchange *exchange, int status, const char *why, ...)
 {
-    lk_buf body = {0};
-    lk_buf_format(&body, "{\"error\":{\"code\":\"%s\",\"message\":\"%s\"}}", find(status)->code,
-        lk_http_reason(status));
+    const lk_http_options *options = &exchange->connection->loop->server->options;
+    lk_buf                 body = {0}, text = {0};
+    lk_json_writer         w = {.out = &body};
+    char                   sentence[256];
+    va_list                values;
+    va_start(values, why);
+    (void)vsnprintf(sentence, sizeof sentence, why, values);
+    va_end(values);
+    lk_buf_append_text(&text, sentence);
+    if (options->explain != NULL) {
+        options->explain(exchange, options->context, status, &text);
+    }
+    lk_json_object(&w);
+    lk_json_key(&w, "error");
+    lk_json_object(&w);
+    lk_json_key(&w, "code");
+    lk_json_text(&w, lk_bytes_of(find(status)->code));
+    lk_json_key(&w, "message");
+    lk_json_text(&w, lk_buf_view(&text));
+    lk_json_object_end(&w);
+    lk_json_object_end(&w);
+    lk_buf_deinit(&text);
     if (status == 503) {
         lk_http_add_field(exchange, "Retry-After", LK_LITERAL("1"));
     }

@@ -5,6 +5,15 @@
 
 enum { CHUNK_OTHER_MAX = 16 * 1024, CHUNK_DIGITS_MAX = 15 };
 
+_Static_assert(LK_HTTP_HEAD_BYTES_MAX == 32768 && LK_HTTP_FIELDS_MAX == 128, "the texts below name these");
+
+static const lk_http_fault none = {0, NULL};
+
+static lk_http_fault bad(const char *why)
+{
+    return (lk_http_fault){400, why};
+}
+
 static bool is_token_char(char c)
 {
     return (c >= '0' && c <= '9') || (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') ||
@@ -96,15 +105,19 @@ static lk_bytes without_origin(lk_bytes target)
     return target;
 }
 
-static int read_request_line(lk_bytes line, lk_http_head *out)
+static lk_http_fault read_request_line(lk_bytes line, lk_http_head *out)
 {
     lk_bytes rest = line, target;
     if (!take_until(&rest, ' ', &out->method) || !is_token(out->method) || !take_until(&rest, ' ', &target) ||
         !is_target(target)) {
-        return 400;
+        return bad(
+            "the request line is not METHOD TARGET HTTP/1.1 with one blank between each; blanks, # and "
+            "bytes outside ASCII in the target are to be percent-encoded");
     }
     if (!lk_bytes_equal(rest, LK_LITERAL("HTTP/1.1")) && !lk_bytes_equal(rest, LK_LITERAL("HTTP/1.0"))) {
-        return lk_bytes_starts(rest, LK_LITERAL("HTTP/")) ? 505 : 400;
+        return lk_bytes_starts(rest, LK_LITERAL("HTTP/"))
+                   ? (lk_http_fault){505, "this server speaks HTTP/1.1 and HTTP/1.0"}
+                   : bad("the request line does not end in HTTP/1.1");
     }
     out->minor = rest.data[rest.size - 1] - '0';
     out->query = without_origin(target);
@@ -112,26 +125,28 @@ static int read_request_line(lk_bytes line, lk_http_head *out)
         out->path = out->query;
         out->query = (lk_bytes){0};
     }
-    return *out->path.data == '/' || lk_bytes_equal(out->path, LK_LITERAL("*")) ? 0 : 400;
+    return *out->path.data == '/' || lk_bytes_equal(out->path, LK_LITERAL("*"))
+               ? none
+               : bad("the target of the request does not begin with /");
 }
 
 /* -- fields ---------------------------------------------------------------------------------------------------------- */
 
-static int read_length(lk_bytes value, lk_http_head *out)
+static lk_http_fault read_length(lk_bytes value, lk_http_head *out)
 {
     uint64_t length = 0;
     for (size_t i = 0; i < value.size; i++) {
         if (value.data[i] < '0' || value.data[i] > '9' || length > (UINT64_MAX - 9) / 10) {
-            return 400;
+            return bad("Content-Length is no decimal number");
         }
         length = length * 10 + (uint64_t)(value.data[i] - '0');
     }
     if (value.size == 0 || (out->has_length && out->content_length != length)) {
-        return 400;
+        return bad(value.size == 0 ? "Content-Length is empty" : "there are two values of Content-Length");
     }
     out->has_length = true;
     out->content_length = length;
-    return 0;
+    return none;
 }
 
 static void read_connection(lk_bytes value, lk_http_head *out)
@@ -152,7 +167,7 @@ static void read_connection(lk_bytes value, lk_http_head *out)
 }
 
 /* The fields that frame the message. */
-static int read_framing(const lk_http_field *field, lk_http_head *out, int *hosts)
+static lk_http_fault read_framing(const lk_http_field *field, lk_http_head *out, int *hosts)
 {
     if (equals(field->name, "content-length")) {
         return read_length(field->value, out);
@@ -160,28 +175,33 @@ static int read_framing(const lk_http_field *field, lk_http_head *out, int *host
     if (equals(field->name, "transfer-encoding")) {
         bool again = out->chunked;
         out->chunked = equals(field->value, "chunked");
-        return again || out->minor == 0 ? 400 : out->chunked ? 0 : 501;
+        return again || out->minor == 0 ? bad("Transfer-Encoding is there twice, or with HTTP/1.0")
+               : out->chunked           ? none
+                                        : (lk_http_fault){501, "the one Transfer-Encoding known is chunked"};
     }
     if (equals(field->name, "expect")) {
         out->expects_continue = out->minor > 0;
-        return equals(field->value, "100-continue") ? 0 : 417;
+        return equals(field->value, "100-continue")
+                   ? none
+                   : (lk_http_fault){417, "the one expectation known is Expect: 100-continue"};
     }
     if (equals(field->name, "connection")) {
         read_connection(field->value, out);
     } else if (equals(field->name, "host")) {
         ++*hosts;
     }
-    return 0;
+    return none;
 }
 
-static int read_field(lk_bytes line, char *name, lk_http_head *out, int *hosts)
+static lk_http_fault read_field(lk_bytes line, char *name, lk_http_head *out, int *hosts)
 {
     lk_http_field field;
     if (out->field_count == LK_HTTP_FIELDS_MAX) {
-        return 431;
+        return (lk_http_fault){431, "a request may have 128 header fields; send fewer"};
     }
     if (!take_until(&line, ':', &field.name) || !is_token(field.name) || !lk_http_is_field_value(line)) {
-        return 400; /* a continuation of the line before is one of these */
+        /* a continuation of the line before is one of these */
+        return bad("a header line is not NAME: VALUE, or has a control character");
     }
     for (size_t i = 0; i < field.name.size; i++) {
         char c = field.name.data[i];
@@ -194,33 +214,35 @@ static int read_field(lk_bytes line, char *name, lk_http_head *out, int *hosts)
 }
 
 /* head: up to and with the empty line, a copy whose bytes are ours. */
-static int read_head(lk_bytes head, lk_arena *arena, lk_http_head *out)
+static lk_http_fault read_head(lk_bytes head, lk_arena *arena, lk_http_head *out)
 {
-    lk_bytes rest = head, line;
-    int      hosts = 0;
-    int      status = take_line(&rest, &line) ? read_request_line(line, out) : 400;
+    static const char *const line_end = "lines of the head end in CR LF, with no other CR or LF";
+    lk_bytes                 rest = head, line;
+    int                      hosts = 0;
+    lk_http_fault            fault = take_line(&rest, &line) ? read_request_line(line, out) : bad(line_end);
     out->fields = lk_arena_take(arena, LK_HTTP_FIELDS_MAX * sizeof *out->fields);
     out->keep_alive = out->minor > 0;
-    while (status == 0) {
+    while (fault.status == 0) {
         if (!take_line(&rest, &line)) {
-            return 400;
+            return bad(line_end);
         }
         if (line.size == 0) {
             break;
         }
-        status = read_field(line, lk_arena_take(arena, line.size), out, &hosts);
+        fault = read_field(line, lk_arena_take(arena, line.size), out, &hosts);
     }
-    if (status == 0 && ((out->minor > 0 && hosts != 1) || (out->chunked && out->has_length))) {
-        return 400;
+    if (fault.status == 0 && out->minor > 0 && hosts != 1) {
+        return bad("a request has one Host field");
     }
-    return status;
+    return fault.status == 0 && out->chunked && out->has_length
+               ? bad("Content-Length and Transfer-Encoding do not go together")
+               : fault;
 }
 
 lk_http_parsed lk_http_head_parse(
-    lk_bytes input, lk_arena *arena, lk_http_head *out, size_t *used, int *status)
+    lk_bytes input, lk_arena *arena, lk_http_head *out, size_t *used, lk_http_fault *fault)
 {
-    size_t         blank = 0; /* an empty line or two before a request is let through (RFC 9112, 2.2) */
-    lk_http_parsed parsed = LK_HTTP_DONE;
+    size_t blank = 0; /* an empty line or two before a request is let through (RFC 9112, 2.2) */
     *out = (lk_http_head){0};
     while (
         blank + 1 < input.size && blank < 8 && input.data[blank] == '\r' && input.data[blank + 1] == '\n') {
@@ -229,16 +251,15 @@ lk_http_parsed lk_http_head_parse(
     lk_bytes    text = {input.data + blank, input.size - blank};
     const char *end = text.size == 0 ? NULL : memmem(text.data, text.size, "\r\n\r\n", 4);
     if (end == NULL || (size_t)(end - text.data) + 4 > LK_HTTP_HEAD_BYTES_MAX) {
-        *status = 431;
+        *fault = (lk_http_fault){431,
+            "the request line and the header fields may have 32768 bytes together; send filters and ids in "
+            "several requests"};
         return end != NULL || text.size >= LK_HTTP_HEAD_BYTES_MAX ? LK_HTTP_BAD : LK_HTTP_MORE;
     }
     text.size = (size_t)(end - text.data) + 4;
     *used = blank + text.size;
-    *status = read_head(lk_arena_copy(arena, text), arena, out);
-    if (*status != 0) {
-        parsed = LK_HTTP_BAD;
-    }
-    return parsed;
+    *fault = read_head(lk_arena_copy(arena, text), arena, out);
+    return fault->status != 0 ? LK_HTTP_BAD : LK_HTTP_DONE;
 }
 
 bool lk_http_head_field(const lk_http_head *head, const char *name, lk_bytes *value)

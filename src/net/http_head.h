@@ -29,12 +29,17 @@ typedef struct lk_http_head {
 typedef enum lk_http_parsed {
     LK_HTTP_MORE, /* the head is not complete */
     LK_HTTP_DONE,
-    LK_HTTP_BAD /* *status says with what to answer; the connection cannot go on */
+    LK_HTTP_BAD /* a fault says with what to answer, and why; the connection cannot go on */
 } lk_http_parsed;
+
+typedef struct lk_http_fault {
+    int         status;
+    const char *why; /* a sentence for who sent it; constant text */
+} lk_http_fault;
 
 /* Reads a head from the start of input; *used is its size. Everything is copied into the arena. */
 lk_http_parsed lk_http_head_parse(
-    lk_bytes input, lk_arena *arena, lk_http_head *out, size_t *used, int *status);
+    lk_bytes input, lk_arena *arena, lk_http_head *out, size_t *used, lk_http_fault *fault);
 
 /* The first value of a field (lower-case name); false when there is none. */
 bool lk_http_head_field(const lk_http_head *head, const char *name, lk_bytes *value);

@@ -11,13 +11,15 @@
 static int parse(const char *text, lk_arena *arena, lk_http_head *head)
 {
     size_t         used = 0;
-    int            status = 0;
-    lk_http_parsed parsed = lk_http_head_parse(lk_bytes_of(text), arena, head, &used, &status);
+    lk_http_fault  fault = {0};
+    lk_http_parsed parsed = lk_http_head_parse(lk_bytes_of(text), arena, head, &used, &fault);
     if (parsed == LK_HTTP_DONE) {
         assert_true(used <= strlen(text));
         return 0;
     }
-    return parsed == LK_HTTP_MORE ? 1 : status;
+    assert_true(
+        parsed == LK_HTTP_MORE || (fault.why != NULL && strlen(fault.why) > 20)); /* told in a sentence */
+    return parsed == LK_HTTP_MORE ? 1 : fault.status;
 }
 
 static void a_request_is_taken_apart(void **state)
@@ -59,12 +61,12 @@ static void every_prefix_needs_more(void **state)
 {
     static const char text[] = "GET /x HTTP/1.1\r\nHost: h\r\n\r\n";
     for (size_t size = 0; size < sizeof text - 1; size++) {
-        lk_arena     arena = {0};
-        lk_http_head head;
-        size_t       used;
-        int          status;
+        lk_arena      arena = {0};
+        lk_http_head  head;
+        size_t        used;
+        lk_http_fault fault;
         assert_int_equal(
-            lk_http_head_parse((lk_bytes){text, size}, &arena, &head, &used, &status), LK_HTTP_MORE);
+            lk_http_head_parse((lk_bytes){text, size}, &arena, &head, &used, &fault), LK_HTTP_MORE);
         lk_arena_close(&arena);
     }
 }

@@ -246,11 +246,39 @@ static void set_defaults(lk_http_options *o)
     o->worker_count = o->worker_count > 0 ? o->worker_count : WORKERS;
     o->backlog_max = o->backlog_max > 0 ? o->backlog_max : BACKLOG;
     o->connections_max = o->connections_max > 0 ? o->connections_max : CONNECTIONS;
-    o->body_bytes_max = o->body_bytes_max > 0 ? o->body_bytes_max : UINT64_C(2) << 30;
     o->head_ms = o->head_ms > 0 ? o->head_ms : HEAD_MS;
     o->idle_ms = o->idle_ms > 0 ? o->idle_ms : IDLE_MS;
-    o->body_idle_ms = o->body_idle_ms > 0 ? o->body_idle_ms : BODY_IDLE_MS;
-    o->write_idle_ms = o->write_idle_ms > 0 ? o->write_idle_ms : WRITE_IDLE_MS;
+}
+
+void lk_http_server_set_limits(lk_http_server *server, const lk_http_limits *limits)
+{
+    atomic_store(
+        &server->body_bytes_max, limits->body_bytes_max > 0 ? limits->body_bytes_max : UINT64_C(2) << 30);
+    atomic_store(&server->body_idle_ms, limits->body_idle_ms > 0 ? limits->body_idle_ms : BODY_IDLE_MS);
+    atomic_store(&server->write_idle_ms, limits->write_idle_ms > 0 ? limits->write_idle_ms : WRITE_IDLE_MS);
+}
+
+lk_rc lk_http_server_set_tls(lk_http_server *server, const lk_tls_identity *identity, lk_err *err)
+{
+    SSL_CTX *fresh = NULL;
+    lk_rc    rc = open_tls(identity, &fresh, err);
+    if (rc == LK_OK && (fresh == NULL || !server->has_tls)) {
+        rc = lk_fail(err, LK_E_INVALID_CONFIG, "a listener is with TLS or without for as long as it listens");
+    }
+    if (rc == LK_OK) {
+        lk_mutex_lock(&server->tls_mutex);
+        SSL_CTX *old = server->tls;
+        server->tls = fresh;
+        lk_mutex_unlock(&server->tls_mutex);
+        fresh = old; /* connections that have it keep it */
+    }
+    SSL_CTX_free(fresh);
+    return rc;
+}
+
+uint64_t lk_http_server_queued_bytes(const lk_http_server *server)
+{
+    return atomic_load(&server->queued_bytes);
 }
 
 static lk_rc start(lk_http_server *server, lk_err *err)
@@ -259,6 +287,7 @@ static lk_rc start(lk_http_server *server, lk_err *err)
     lk_rc      rc = lk_address_parse(server->options.address, &address, err);
     if (rc == LK_OK) {
         rc = open_tls(server->options.tls, &server->tls, err);
+        server->has_tls = server->tls != NULL;
     }
     if (rc == LK_OK) {
         rc = listen_at(server, &address, err);
@@ -286,6 +315,8 @@ lk_rc lk_http_server_open(lk_http_server **out, const lk_http_options *options, 
     server->options = *options;
     server->listen_fd = -1;
     set_defaults(&server->options);
+    lk_http_server_set_limits(server, &options->limits);
+    lk_mutex_init(&server->tls_mutex, LK_RANK_LEAF);
     server->loops = calloc(server->options.loop_count, sizeof *server->loops);
     LK_ASSERT(server->loops != NULL);
     lk_rc rc = start(server, err);
@@ -342,6 +373,7 @@ void lk_http_server_close(lk_http_server *server)
         close(server->listen_fd);
     }
     SSL_CTX_free(server->tls);
+    lk_mutex_deinit(&server->tls_mutex);
     free(server->loops);
     free(server);
 }

@@ -53,8 +53,10 @@ struct http_connection {
     http_state       state;
     lk_buf           input;
     size_t           input_at;
-    uint32_t         events;      /* what epoll watches for */
-    uint64_t         since_ms;    /* when this state began, or last moved */
+    uint32_t         events;    /* what epoll watches for */
+    uint64_t         since_ms;  /* when this state began, or last moved */
+    uint64_t         taking_ms; /* since when the peer is given taken_bytes; 0: nothing was queued */
+    size_t           taken_bytes;
     bool             wants_write; /* TLS needs to write before it can read */
     bool             peer_done;   /* half-closed by the peer */
     lk_http_exchange exchange;
@@ -63,6 +65,9 @@ struct http_connection {
     lk_cond          drained;      /* the queue got shorter, or gone was set */
     http_piece      *first, *last; /* guarded by mutex, as are the following */
     size_t           queued_bytes;
+    lk_http_go_on    go_on;  /* runs when there is room; NULL: nobody waits so */
+    lk_http_go_on    resume; /* has a worker's turn */
+    void            *go_on_context;
     bool             began, ended, gone, waking;
     http_connection *next_ready; /* of loop->ready, guarded by loop->mutex */
 };
@@ -80,12 +85,15 @@ struct lk_http_server {
     lk_http_options options;
     char            address[96];
     int             listen_fd;
-    SSL_CTX        *tls;
+    bool            has_tls;
+    lk_mutex        tls_mutex;
+    SSL_CTX        *tls;              /* guarded by tls_mutex */
     lk_pool        *workers, *takers; /* of requests without a body, and with one */
     http_loop      *loops;
     size_t          loop_count;
     atomic_size_t   connections, running; /* running: exchanges that handlers have */
-    atomic_ullong   body_bytes;
+    atomic_ullong   body_bytes, queued_bytes;
+    atomic_ullong   body_bytes_max, body_idle_ms, write_idle_ms; /* limits */
     atomic_bool     draining, stopping;
 };
 
@@ -103,7 +111,8 @@ void lk_http_connection_close(http_connection *c);
  * mutex before it believes that an exchange ended, can then not free the connection under it. */
 void lk_http_wake(http_connection *c);
 void lk_http_exchange_reset(lk_http_exchange *exchange);
-/* An answer with the JSON error body of this server's own refusals; on the loop or a worker. */
-void lk_http_refuse(lk_http_exchange *exchange, int status);
+/* An answer with the JSON error body of this server's own refusals; on the loop. why: a sentence. */
+__attribute__((format(printf, 3, 4))) void lk_http_refuse(
+    lk_http_exchange *exchange, int status, const char *why, ...);
 
 #endif

@@ -73,6 +73,24 @@ static void wait_cancel(lk_http_exchange *x)
     lk_http_answer(x, 200, NULL, NULL);
 }
 
+static atomic_int parked_ends;
+
+/* The same without a thread while the peer takes nothing. */
+static void flood_on(lk_http_exchange *x, void *context)
+{
+    static char block[64 * 1024];
+    lk_err      err = {0};
+    lk_rc       rc = LK_OK;
+    do {
+        rc = lk_http_write(x, (lk_bytes){block, sizeof block}, &err);
+        if (rc == LK_OK && !lk_http_await_room(x, flood_on, context)) {
+            return;
+        }
+    } while (rc == LK_OK);
+    lk_http_abort(x);
+    atomic_fetch_add(&parked_ends, rc == LK_E_CANCELLED);
+}
+
 static lk_pool *later; /* another thread than the handler's */
 
 static void run(lk_http_exchange *x, void *context)
@@ -81,6 +99,9 @@ static void run(lk_http_exchange *x, void *context)
     atomic_fetch_add(&admitted_runs, 1);
     if (path_is(x, "/flood")) {
         flood(x);
+    } else if (path_is(x, "/parked")) {
+        lk_http_begin(x, 200, "application/octet-stream", UINT64_MAX);
+        flood_on(x, NULL);
     } else if (path_is(x, "/wait")) {
         wait_cancel(x);
     } else if (path_is(x, "/later")) {
@@ -314,7 +335,101 @@ static void a_peer_that_takes_nothing_is_given_up(void **state)
     for (int i = 0; i < 2500 && atomic_load(&outcome) == 0; i++) {
         lk_clock_sleep_ms(lk_clock_real(), 2);
     }
-    assert_true(atomic_load(&outcome) == LK_E_DEADLINE || atomic_load(&outcome) == LK_E_CANCELLED);
+    assert_int_equal(atomic_load(&outcome), LK_E_CANCELLED);
+    close(fd);
+}
+
+/* Takes at least so many bytes. */
+static void take(int fd, size_t size)
+{
+    char   bytes[65536];
+    size_t taken = 0;
+    while (taken < size) {
+        ssize_t count = recv(fd, bytes, sizeof bytes, 0);
+        assert_true(count > 0);
+        taken += (size_t)count;
+    }
+}
+
+static void peers_that_take_nothing_hold_no_worker_and_are_cut_off(void **state)
+{
+    enum { COUNT = 16 }; /* of four workers */
+    int fds[COUNT];
+    atomic_store(&parked_ends, 0);
+    for (int i = 0; i < COUNT; i++) {
+        fds[i] = dial();
+        say(fds[i], "GET /parked HTTP/1.1\r\nHost: h\r\n\r\n");
+        take(fds[i], 1); /* it began */
+    }
+    uint64_t start = lk_clock_monotonic_ms(lk_clock_real());
+    asked("GET /pieces HTTP/1.1\r\nHost: h\r\n\r\n", "0\r\n\r\n");
+    take(fds[0], 16 * 1024 * 1024); /* more than was queued: it goes on */
+    assert_true(lk_clock_monotonic_ms(lk_clock_real()) - start < 1000);
+    wait_for(&parked_ends, COUNT);
+    assert_int_equal(lk_http_server_queued_bytes(server), 0);
+    for (int i = 0; i < COUNT; i++) {
+        close(fds[i]);
+    }
+}
+
+/* A few bytes now and then are no use of an answer either. */
+static void a_peer_that_trickles_is_cut_off(void **state)
+{
+    int fd = dial(), small = 4096;
+    setsockopt(fd, SOL_SOCKET, SO_RCVBUF, &small, sizeof small);
+    atomic_store(&parked_ends, 0);
+    say(fd, "GET /parked HTTP/1.1\r\nHost: h\r\n\r\n");
+    for (int i = 0; i < 60 && atomic_load(&parked_ends) == 0; i++) {
+        char    bytes[1024];
+        ssize_t count = recv(fd, bytes, sizeof bytes, MSG_DONTWAIT);
+        (void)count;
+        lk_clock_sleep_ms(lk_clock_real(), 100);
+    }
+    wait_for(&parked_ends, 1);
+    close(fd);
+}
+
+static void a_refusal_says_limit_value_and_what_to_do(void **state)
+{
+    static const struct {
+        const char *request, *answer;
+    } cases[] = {
+        {"POST / HTTP/1.1\r\nHost: h\r\nContent-Length: 1001\r\n\r\n",
+            "\"message\":\"the body is larger than 1000 bytes, the most that is taken here; ask 413\""},
+        {"POST / HTTP/1.1\r\nHost: h\r\nContent-Length: 9\r\n\r\nhalf",
+            "\"message\":\"no byte of the body came for 600 ms, of which 4 are in; ask 408\""},
+        {"GET / HTTP/1.1\r\nHos", "\"the head of a request was not whole after 600 ms; ask 408\""},
+        {"nonsense\r\n\r\n", "the request line is not METHOD TARGET HTTP/1.1"},
+        {"GET / HTTP/1.1\r\n\r\n", "a request has one Host field"},
+        {"POST / HTTP/1.1\r\nHost: h\r\nTransfer-Encoding: chunked\r\n\r\nx\r\n", "chunks are not framed"},
+        {"GET / HTTP/2.0\r\nHost: h\r\n\r\n", "this server speaks HTTP/1.1 and HTTP/1.0"},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        asked(cases[i].request, cases[i].answer);
+    }
+    lk_buf many = {0};
+    lk_buf_append_text(&many, "GET / HTTP/1.1\r\nHost: h\r\n");
+    while (many.size < LK_HTTP_HEAD_BYTES_MAX) {
+        lk_buf_format(&many, "X-%zu: some value\r\n", many.size);
+    }
+    lk_buf_append_text(&many, "\r\n");
+    asked(many.data, "may have 32768 bytes together");
+    lk_buf_deinit(&many);
+}
+
+static void limits_change_for_what_comes_next(void **state)
+{
+    lk_http_limits other = {.body_bytes_max = 64 * 1024 * 1024, .body_idle_ms = 60000, .write_idle_ms = 1200};
+    lk_buf         heard = {0};
+    int            fd = dial();
+    lk_http_server_set_limits(server, &other);
+    say(fd, "POST / HTTP/1.1\r\nHost: h\r\nContent-Length: 10\r\n\r\nhalf");
+    lk_clock_sleep_ms(lk_clock_real(), 900); /* it was 600 */
+    say(fd, "-whole");
+    hear(fd, &heard, "half-whole");
+    other.body_idle_ms = 600;
+    lk_http_server_set_limits(server, &other);
+    lk_buf_deinit(&heard);
     close(fd);
 }
 
@@ -364,6 +479,11 @@ static void draining_waits_for_what_runs_and_refuses_the_rest(void **state)
     lk_buf_deinit(&heard);
 }
 
+static void explain(lk_http_exchange *x, void *context, int status, lk_buf *text)
+{
+    lk_buf_format(text, "; ask %d", status);
+}
+
 static int open_server(void **state)
 {
     lk_err                err = {0};
@@ -372,11 +492,11 @@ static int open_server(void **state)
         .worker_count = 4,
         .head_ms = 600,
         .idle_ms = 1500,
-        .body_idle_ms = 600,
-        .write_idle_ms = 1200,
+        .limits = {.body_idle_ms = 600, .write_idle_ms = 1200},
         .admit = admit,
         .run = run,
-        .observe = observe};
+        .observe = observe,
+        .explain = explain};
     return lk_pool_open(&later, "later", 1, 16, &err) == LK_OK &&
                    lk_http_server_open(&server, &options, &err) == LK_OK
                ? 0
@@ -404,6 +524,10 @@ int main(void)
         cmocka_unit_test(a_peer_that_goes_away_ends_its_stream),
         cmocka_unit_test(a_peer_that_goes_away_sets_the_cancel_flag),
         cmocka_unit_test(a_peer_that_takes_nothing_is_given_up),
+        cmocka_unit_test(peers_that_take_nothing_hold_no_worker_and_are_cut_off),
+        cmocka_unit_test(a_peer_that_trickles_is_cut_off),
+        cmocka_unit_test(a_refusal_says_limit_value_and_what_to_do),
+        cmocka_unit_test(limits_change_for_what_comes_next),
         cmocka_unit_test(an_answer_that_is_short_closes_the_connection),
         cmocka_unit_test(many_connections_at_once_are_served),
         cmocka_unit_test(draining_waits_for_what_runs_and_refuses_the_rest),

@@ -60,6 +60,7 @@ static void take_signal(lk_shutdown *shutdown, int number)
     if (second) {
         end_process(SIGNAL_EXIT + number);
     }
+    lk_log(LK_LOG_STOPPING, LK_LOG_N("grace_ms", shutdown->grace_ms));
 }
 
 static void watch(void *context)
@@ -118,7 +119,6 @@ uint64_t lk_shutdown_wait(lk_shutdown *shutdown)
 lk_rc lk_shutdown_serve(lk_shutdown *shutdown, lk_grpc_server *server, lk_health *health, lk_err *err)
 {
     uint64_t deadline_ms = lk_shutdown_wait(shutdown);
-    lk_log(LK_LOG_STOPPING, LK_LOG_N("grace_ms", shutdown->grace_ms));
     if (health != NULL) {
         lk_health_stop(health);
     }

@@ -258,6 +258,14 @@ def test_beside_the_other_servers(tmp_path):
         assert b"1" in run("sql", "SELECT 1 AS one", "--endpoint", endpoint).stdout
         assert (tmp_path / "data/rollouts/rl.rollout.lance").is_dir()
         assert running.stop() == 0
+        said = running.log.read_text()
+        assert len(re.findall(r"\bstopping\b", said)) == 1 and len(re.findall(r"\bstopped\b", said)) == 1, said
+
+
+@pytest.mark.parametrize("verb", ["list", "get", "blob", "stats"])
+def test_readers_name_no_shard_as_they_write_none(verb):
+    assert b"--data-dir" in run("rollout", verb, "--help").stdout
+    assert b"--instance-id" not in run("rollout", verb, "--help").stdout
 
 
 # -- put -------------------------------------------------------------------------------------------------------------------

@@ -30,16 +30,16 @@ static bool unchunk(lk_bytes rest, size_t step, lk_buf *out)
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
-    lk_arena     arena = {0};
-    lk_http_head head, alone;
-    lk_buf       whole = {0}, bytewise = {0};
-    lk_bytes     input = {(const char *)data, size}, value;
-    size_t       used = 0, again = 0;
-    int          status = 0;
-    bool         found;
-    if (lk_http_head_parse(input, &arena, &head, &used, &status) == LK_HTTP_DONE) {
+    lk_arena      arena = {0};
+    lk_http_head  head, alone;
+    lk_buf        whole = {0}, bytewise = {0};
+    lk_bytes      input = {(const char *)data, size}, value;
+    size_t        used = 0, again = 0;
+    lk_http_fault fault = {0};
+    bool          found;
+    if (lk_http_head_parse(input, &arena, &head, &used, &fault) == LK_HTTP_DONE) {
         lk_http_parsed parsed =
-            lk_http_head_parse((lk_bytes){input.data, used}, &arena, &alone, &again, &status);
+            lk_http_head_parse((lk_bytes){input.data, used}, &arena, &alone, &again, &fault);
         LK_ASSERT(parsed == LK_HTTP_DONE && again == used && alone.field_count == head.field_count);
         LK_ASSERT(lk_bytes_equal(alone.path, head.path) && alone.content_length == head.content_length);
         (void)lk_http_query_value(head.query, "x", &arena, &value, &found);
