@@ -310,6 +310,11 @@ lk_uuid lk_rollout_store_shard(const lk_rollout_store *s)
     return s->shard;
 }
 
+bool lk_rollout_store_is_far(const lk_rollout_store *s)
+{
+    return s->env.store->far;
+}
+
 /* -- merging ------------------------------------------------------------------------------------------------------------ */
 
 /* false: another one runs, and was not waited for. */

@@ -71,6 +71,7 @@ bool lk_rollout_store_is_idle(const lk_rollout_store *store);
 LK_MUST_CHECK lk_rc lk_rollout_store_is_present(lk_rollout_store *store, bool *present, lk_err *err);
 
 lk_uuid lk_rollout_store_shard(const lk_rollout_store *store);
+bool    lk_rollout_store_is_far(const lk_rollout_store *store); /* as of lk_store: its adds wait for a network */
 
 /* Several adds that are stored together, each as if it stood alone: what a server's many clients bring meanwhile. */
 typedef struct lk_rollout_submission {

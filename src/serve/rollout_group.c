@@ -5,6 +5,9 @@
  *   add --no group--> this worker stores it, then what came meanwhile, until nobody waits
  *    '--a group is at work--> waits in it
  *
+ * Where storage is far, whoever is answered now and posts again would just miss the next flush, and clients would fall into two
+ * halves that wait for each other. So there the next flush lets those come back first, for a small part of its own time.
+ *
  * Threads: shared; mutex guards the groups and is not held while anything is stored.
  */
 #include "base/clock.h"
@@ -13,10 +16,20 @@
 
 #include <stdlib.h>
 
+enum {
+    PATIENCE_PART = 8,
+    PATIENCE_MS_MAX = 10
+}; /* a flush waits for company so much of what the last one took */
+
 typedef struct group {
     struct group     *next;
     lk_rollout_store *store; /* its adds hold references */
+    bool              far;
     rollout_add_call *first, *last;
+    size_t            waiting, wanted; /* wanted: `enough` is signalled when so many wait; 0: never */
+    lk_cond           enough;
+    size_t            stored; /* by the last flush, and how long that took; of whoever works on it */
+    uint64_t          took_us;
 } group;
 
 struct rollout_groups {
@@ -54,6 +67,8 @@ static group *join(struct rollout_groups *groups, rollout_add_call *add)
         g = fresh = calloc(1, sizeof *g);
         LK_ASSERT(g != NULL);
         g->store = add->store;
+        g->far = lk_rollout_store_is_far(add->store);
+        lk_cond_init(&g->enough);
         g->next = groups->first;
         groups->first = g;
     }
@@ -63,6 +78,10 @@ static group *join(struct rollout_groups *groups, rollout_add_call *add)
         g->last->next = add;
     }
     g->last = add;
+    g->waiting++;
+    if (g->wanted > 0 && g->waiting >= g->wanted) {
+        lk_cond_signal(&g->enough);
+    }
     lk_mutex_unlock(&groups->mutex);
     return fresh;
 }
@@ -73,12 +92,14 @@ static rollout_add_call *take_waiting(struct rollout_groups *groups, group *g)
     lk_mutex_lock(&groups->mutex);
     rollout_add_call *adds = g->first;
     g->first = g->last = NULL;
+    g->waiting = 0;
     if (adds == NULL) {
         group **at = &groups->first;
         while (*at != g) {
             at = &(*at)->next;
         }
         *at = g->next;
+        lk_cond_deinit(&g->enough);
         free(g);
     }
     lk_mutex_unlock(&groups->mutex);
@@ -120,11 +141,21 @@ static void answer_all(rollout_add_call *adds, uint64_t version, lk_rc flushed, 
     }
 }
 
-static void store_group(lk_rollout_service *service, rollout_add_call *adds)
+static size_t count_adds(const rollout_add_call *adds)
 {
-    uint64_t          at = lk_clock_now_us(), version = 0;
-    lk_rc             flushed = LK_OK;
-    lk_err            err = {0};
+    size_t count = 0;
+    for (const rollout_add_call *add = adds; add != NULL; add = add->next) {
+        count++;
+    }
+    return count;
+}
+
+static void store_group(lk_rollout_service *service, group *g, rollout_add_call *adds)
+{
+    uint64_t at = lk_clock_now_us(), began = at, version = 0;
+    lk_rc    flushed = LK_OK;
+    lk_err   err = {0};
+    g->stored = count_adds(adds);
     rollout_add_call *ready = rollout_read_together(adds);
     count_stage(service, ROLLOUT_STAGE_READ, &at);
     if (ready != NULL) {
@@ -133,12 +164,32 @@ static void store_group(lk_rollout_service *service, rollout_add_call *adds)
         answer_all(ready, version, flushed, &err);
         count_stage(service, ROLLOUT_STAGE_ANSWER, &at);
     }
+    g->took_us = lk_clock_now_us() - began;
+}
+
+/* Lets those that were just answered come back, unless there was only one. */
+static void await_company(struct rollout_groups *groups, group *g)
+{
+    uint64_t most_ms = g->took_us / 1000 / PATIENCE_PART;
+    uint64_t until_ms = lk_thread_now_ms() + (most_ms < PATIENCE_MS_MAX ? most_ms : PATIENCE_MS_MAX);
+    bool     in_time = true;
+    lk_mutex_lock(&groups->mutex);
+    size_t company = g->stored + g->waiting;
+    g->wanted = company > 1 ? company : 0;
+    while (in_time && g->waiting < g->wanted) {
+        in_time = lk_cond_wait_until(&g->enough, &groups->mutex, until_ms);
+    }
+    g->wanted = 0;
+    lk_mutex_unlock(&groups->mutex);
 }
 
 /* Lets others join, if that is asked for and anybody waits. */
 static void gather(lk_rollout_service *service, group *g)
 {
     uint64_t wait_us = service->options.group_commit_us;
+    if (g->far && g->stored > 0) {
+        await_company(service->groups, g);
+    }
     lk_mutex_lock(&service->groups->mutex);
     bool waits = g->first != NULL;
     lk_mutex_unlock(&service->groups->mutex);
@@ -156,7 +207,7 @@ void rollout_group_add(lk_rollout_service *service, rollout_add_call *add)
         if (adds == NULL) {
             return;
         }
-        store_group(service, adds);
+        store_group(service, g, adds);
         rollout_tails_stir(service->tails);
     }
 }
