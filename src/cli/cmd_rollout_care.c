@@ -28,21 +28,41 @@ static lk_rc visit_one(lk_rollout_target *target, const char *name, visitor visi
     return rc;
 }
 
+/* One that cannot be looked at is told of, and does not keep the others from it. A directory without a table is no store yet,
+ * or no more. */
+static lk_rc visit_all(lk_rollout_target *target, visitor visit, void *context, lk_arena *arena, lk_err *err)
+{
+    lk_bytes *names = NULL;
+    size_t    count = 0, failed = 0;
+    lk_rc     rc = lk_rollouts_list(target->stores, arena, &names, &count, err), first = LK_OK;
+    for (size_t i = 0; i < count && rc == LK_OK; i++) {
+        lk_err      one = {0};
+        const char *name = lk_arena_text(arena, names[i]);
+        lk_rc       done = visit_one(target, name, visit, context, &one);
+        if (done == LK_E_NOT_FOUND) {
+            fprintf(stderr, "%s: no store; it was not created to the end, or not removed: do either again\n",
+                name);
+        } else if (done != LK_OK) {
+            fflush(stdout);
+            fprintf(stderr, "%s:\n", name);
+            (void)lk_cli_fail(&one);
+            first = failed++ == 0 ? done : first;
+        }
+    }
+    return rc != LK_OK || first == LK_OK
+               ? rc
+               : lk_refuse(err, first, "%zu of %zu stores failed, named above", failed, count);
+}
+
 /* name NULL: every store of the data directory. */
 static lk_rc visit_stores(lk_cli *cli, const lk_rollout_target_args *where, const char *name, visitor visit,
     void *context, lk_err *err)
 {
     lk_rollout_target target = {0};
-    lk_bytes         *names = NULL;
-    size_t            count = 0;
     lk_rc             rc = lk_rollout_target_open(&target, cli, where, err);
-    if (rc == LK_OK && name != NULL) {
-        rc = visit_one(&target, name, visit, context, err);
-    } else if (rc == LK_OK) {
-        rc = lk_rollouts_list(target.stores, &cli->arena, &names, &count, err);
-    }
-    for (size_t i = 0; i < count && rc == LK_OK; i++) {
-        rc = visit_one(&target, lk_arena_text(&cli->arena, names[i]), visit, context, err);
+    if (rc == LK_OK) {
+        rc = name != NULL ? visit_one(&target, name, visit, context, err)
+                          : visit_all(&target, visit, context, &cli->arena, err);
     }
     lk_rollout_target_close(&target);
     return rc;

@@ -240,6 +240,35 @@ static void a_fenced_writer_says_so_and_loses_nothing(void **state)
     lk_store_close(store);
 }
 
+static void a_fenced_writer_takes_its_shard_back_after_a_while(void **state)
+{
+    lk_err          err = {0};
+    lk_manual_clock clock;
+    lk_store       *store = open_root();
+    lk_lance_env    env = env_of(store);
+    lk_manual_clock_init(&clock, 1);
+    env.clock = &clock.base;
+    lk_rollout_writer      *first = writer_on(&env), *second = writer_on(&env);
+    lk_rollout_writer_stats stats;
+    assert_int_equal(add(first, "a", &err), LK_OK);
+    assert_int_equal(add(second, "b", &err), LK_OK);
+    assert_int_equal(add(first, "x", &err), LK_E_SHARD_FENCED);
+    lk_clock_sleep_ms(env.clock, LK_ROLLOUT_RECLAIM_MS / 2 - 1); /* whatever the jitter is */
+    err = (lk_err){0};
+    assert_int_equal(add(first, "y", &err), LK_E_SHARD_FENCED);
+    lk_clock_sleep_ms(env.clock, LK_ROLLOUT_RECLAIM_MS + 1);
+    err = (lk_err){0};
+    assert_int_equal(add(first, "c", &err), LK_OK);
+    assert_int_equal(add(second, "z", &err), LK_E_SHARD_FENCED);
+    lk_rollout_writer_read_stats(first, &stats);
+    assert_int_equal(stats.epoch, 3);
+    assert_int_equal(stats.fenced, 1);
+    expect_rows("a | b | c ");
+    lk_rollout_writer_free(first);
+    lk_rollout_writer_free(second);
+    lk_store_close(store);
+}
+
 static void a_log_entry_of_a_dead_writer_is_replayed(void **state)
 {
     lk_err             err = {0};
@@ -427,6 +456,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(an_add_is_a_generation_that_anyone_can_read, make_root, remove_root),
         cmocka_unit_test_setup_teardown(a_fenced_writer_says_so_and_loses_nothing, make_root, remove_root),
+        cmocka_unit_test_setup_teardown(
+            a_fenced_writer_takes_its_shard_back_after_a_while, make_root, remove_root),
         cmocka_unit_test_setup_teardown(a_log_entry_of_a_dead_writer_is_replayed, make_root, remove_root),
         cmocka_unit_test_setup_teardown(a_log_entry_of_a_later_epoch_fences, make_root, remove_root),
         cmocka_unit_test_setup_teardown(adds_that_come_together_share_generations, make_root, remove_root),

@@ -525,6 +525,21 @@ def test_fsck_says_what_is_damaged(tmp_path):
     assert run("rollout", "fsck", check=False).returncode == 2
 
 
+def test_a_store_that_cannot_be_looked_at_does_not_keep_care_from_the_others(tmp_path):
+    data = tmp_path / "data"
+    for name in ("a", "c"):
+        run("rollout", "put", name, "-", "--create", "--data-dir", data, input=b'{"id":"one","rollout_id":"r"}')
+    (data / "b.rollout.lance/_transactions").mkdir(parents=True) # its creation was stopped before there was a table
+    done = run("rollout", "fsck", "--json", "--data-dir", data)
+    assert [row["store"] for row in ndjson(done.stdout)] == ["a", "c"] and b"b: no store" in done.stderr
+    assert b"b: no store" in run("rollout", "gc", "--dry-run", "--data-dir", data).stderr
+    for manifest in (data / "a.rollout.lance/_versions").glob("*.manifest"):
+        manifest.write_bytes(manifest.read_bytes()[:20])
+    done = run("rollout", "fsck", "--json", "--data-dir", data, check=False)
+    assert done.returncode == 1 and [row["store"] for row in ndjson(done.stdout)] == ["c"]
+    assert b"a:\n" in done.stderr and b"_versions/" in done.stderr and b"1 of 3 stores failed" in done.stderr
+
+
 def test_looking_changes_nothing(tmp_path):
     place = ["--data-dir", tmp_path / "data"]
     for i in range(3):

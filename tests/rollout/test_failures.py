@@ -172,6 +172,47 @@ def test_storage_that_fails_is_a_503_and_never_an_acknowledgement(tmp_path):
         server.close()
 
 
+@pytest.mark.parametrize("call", ["mkdir", "fdatasync", "renameat2"])
+def test_a_full_disk_is_a_503_and_reads_go_on(tmp_path, call):
+    with rollout.Instance(tmp_path / "pod", tmp_path / "data") as pod:
+        pod.create("rl")
+        for number in range(3):
+            pod.add("rl", rollout.records([number]))
+    full = ["strace", "-f", "-qq", "-o", "/dev/null", "-e", f"trace={call}", "-e", f"inject={call}:error=ENOSPC"]
+    with rollout.Instance(tmp_path / "full", tmp_path / "data", prefix=full) as pod:
+        for answer in (pod.try_add("rl", rollout.records([3])), pod.request("POST", "/api/v1/rollouts/rl/merge"),
+                       pod.request("POST", "/api/v1/rollouts", json_body={"name": "more"})):
+            assert (answer.status, answer.code) == (503, "STORAGE_UNAVAILABLE") and answer.headers["retry-after"], answer
+            assert "full" in answer.json["error"]["message"]
+        assert pod.ids("rl") == ["r0", "r1", "r2"] and pod.get("rl", "r1")["id"] == "r1"
+    assert not list((tmp_path / "data").rglob("*.tmp*")), "what could not be written is removed"
+    with rollout.Instance(tmp_path / "pod", tmp_path / "data") as pod:
+        pod.add("rl", rollout.records([3]))
+        pod.merge("rl")
+        assert pod.ids("rl") == ["r0", "r1", "r2", "r3"]
+        pod.create("more")
+
+
+def test_many_generations_are_told_of_once_and_refused_where_a_bound_was_set(tmp_path):
+    bounds = ["--rollout-wal-pending-warn-generations", "3", "--rollout-wal-pending-max-generations", "5"]
+    with rollout.Instance(tmp_path / "pod", extra=bounds) as pod:
+        pod.create("rl")
+        for number in range(5):
+            pod.add("rl", rollout.records([number]))
+            pod.list("rl")
+        told = lambda: [line for line in pod.tail(20000).splitlines() if "many unmerged generations" in line]
+        assert len(told()) == 1 and "merged" in told()[0] and shards.of_instance("rollout-0") in told()[0]
+        pod.add("rl", rollout.records([5]))
+        refused = pod.request("GET", "/api/v1/rollouts/rl/records")
+        assert (refused.status, refused.code) == (503, "STORAGE_UNAVAILABLE") and "merge it" in refused.json["error"]["message"]
+        pod.merge("rl")
+        assert len(pod.list("rl")) == 6
+        for number in range(6, 9):
+            pod.add("rl", rollout.records([number]))
+            pod.list("rl")
+        assert len(told()) == 2
+
+
 def test_a_clock_that_steps_back_changes_no_order_of_copies(tmp_path):
     with rollout.Instance(tmp_path / "pod", extra=["--on-conflict", "accept"]) as pod:
         pod.create("rl")

@@ -226,10 +226,8 @@ def test_a_large_blob_goes_in_and_out_within_bounds(tmp_path):
                 b'\r\n--b\r\nContent-Disposition: form-data; name="0"\r\n\r\n')
         with connect(instance, 300) as connection:
             connection.sendall(head("rl", len(lead) + size + 9, "multipart/form-data; boundary=b") + lead)
-            left = size
-            while left:
-                left -= len(block[:left])
-                connection.sendall(block[:min(len(block), left + len(block))][:MIB] if left >= 0 else b"")
+            for at in range(0, size, MIB):
+                connection.sendall(block[:size - at])
             connection.sendall(b"\r\n--b--\r\n")
             assert read_answer(connection).startswith(b"HTTP/1.1 201 ")
         instance.restart() # what reading takes is seen alone
