@@ -361,7 +361,9 @@ static lk_bytes text_at(const struct ArrowArray *array, size_t index)
 {
     const int32_t *offsets = (const int32_t *)ArrowArrayBuffer((struct ArrowArray *)array, 1)->data;
     const char    *data = (const char *)ArrowArrayBuffer((struct ArrowArray *)array, 2)->data;
-    return (lk_bytes){data + offsets[index], (size_t)(offsets[index + 1] - offsets[index])};
+    size_t         size = (size_t)(offsets[index + 1] - offsets[index]);
+    return size == 0 ? LK_LITERAL("")
+                     : (lk_bytes){data + offsets[index], size}; /* none yet has any: no data */
 }
 
 static lk_rc set_default(lk_records *r, lk_record_column column, lk_err *err)

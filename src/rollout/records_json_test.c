@@ -69,6 +69,9 @@ static void a_minimal_record_gets_the_defaults(void **state)
         "{\"id\":\"a\",\"rollout_id\":\"r1\",\"problem_id\":\"r1\",\"sequence_order\":0,\"role\":"
         "\"assistant\","
         "\"created_at\":\"2026-11-30T07:35:03.064554Z\",\"content_type\":\"text/plain\"}");
+    body_gives("{\"records\":[{\"id\":\"a\",\"rollout_id\":\"\"}]}", /* copied from where no byte is yet */
+        "{\"id\":\"a\",\"rollout_id\":\"\",\"problem_id\":\"\",\"sequence_order\":0,\"role\":\"assistant\","
+        "\"created_at\":\"2026-11-30T07:35:03.064554Z\",\"content_type\":\"text/plain\"}");
 }
 
 static void every_field_comes_back(void **state)

@@ -48,9 +48,15 @@ static lk_rc prepare(
             rc = lk_rollout_admit(s->admitted, s->options.on_conflict, adds, arena, out, err);
         }
     }
-    return rc == LK_E_SNAPSHOT_GONE ? lk_refuse(err, LK_E_STORE_UNAVAILABLE,
-                                          "payloads were collected while they were compared, again and again")
-                                    : rc;
+    if (rc == LK_E_SNAPSHOT_GONE) {
+        const lk_err cause = *err;
+        *err = (lk_err){0};
+        return lk_refuse(err, LK_E_STORE_UNAVAILABLE,
+            "files of the store are missing, or were collected while records were compared, again and again: "
+            "%s",
+            cause.context);
+    }
+    return rc;
 }
 
 /* Rows of a log entry that are no tombstones, and whose ids nobody has yet. */

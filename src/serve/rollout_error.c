@@ -55,9 +55,10 @@ lk_rollout_status lk_rollout_status_of(lk_rc rc)
 }
 
 /* Whose data is damaged must know which file; the paths lie within the store. */
-static bool names_file(lk_rc rc)
+static bool names_file(const lk_err *err)
 {
-    return rc == LK_E_CORRUPT_FILE || rc == LK_E_CORRUPT_RECORD || rc == LK_E_UNSUPPORTED_FORMAT;
+    return err->rc == LK_E_CORRUPT_FILE || err->rc == LK_E_CORRUPT_RECORD ||
+           err->rc == LK_E_UNSUPPORTED_FORMAT || (err->rc == LK_E_SNAPSHOT_GONE && err->detail[0] == '\0');
 }
 
 void lk_rollout_error_body(
@@ -72,7 +73,7 @@ void lk_rollout_error_body(
     } else {
         lk_buf_append_text(&message, lk_err_message(err, text, sizeof text));
     }
-    if (names_file(err->rc)) {
+    if (names_file(err)) {
         lk_buf_format(&message, " (%.*s)", (int)err->len, err->context);
     }
     for (size_t i = 0; i < message.size; i++) { /* a detail may have been cut within a character */

@@ -184,6 +184,7 @@ lk_rc rollout_read_query(rollout_call *call, lk_rollout_list_query *out, lk_err 
     if (out->version == 0 && !out->has_cursor) {
         out->version = rollout_pinned(call->service, call->target.name);
     }
+    call->is_pinned = out->has_cursor || out->version > 0;
     bool has_bytes = out->format == LK_ROLLOUT_AS_ARROW || out->format == LK_ROLLOUT_AS_PARQUET;
     if (rc == LK_OK && out->inline_payload && !has_bytes) {
         rc = lk_refuse(err, LK_E_INVALID_REQUEST, "payload=inline goes with format=arrow or format=parquet");

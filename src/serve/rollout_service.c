@@ -156,13 +156,26 @@ static lk_rc look_at_head(rollout_call *call, lk_err *err)
     return rc;
 }
 
+/* Files that went while the newest snapshot was read: who asks again reads the next one. If they are damage, it is named. */
+static lk_rc explain_gone(lk_err *err)
+{
+    const lk_err cause = *err;
+    *err = (lk_err){0};
+    return lk_refuse(err, LK_E_STORE_UNAVAILABLE,
+        "a file of the store is missing, or was removed while it was read: %s", cause.context);
+}
+
 static void run(lk_http_exchange *exchange, void *context)
 {
     rollout_call *call = lk_http_attachment(exchange);
     lk_err        err = {0};
     (void)context;
     call->is_handled = true;
-    if (call->method->run(call, &err) != LK_OK) {
+    lk_rc rc = call->method->run(call, &err);
+    if (rc == LK_E_SNAPSHOT_GONE && !call->is_pinned) {
+        rc = explain_gone(&err);
+    }
+    if (rc != LK_OK) {
         lk_rollout_refuse(exchange, &err);
     }
 }

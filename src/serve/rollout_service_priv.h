@@ -73,6 +73,7 @@ struct rollout_call {
     lk_rollout_target     target;
     uint64_t              started_us;
     bool                  is_handled; /* refused by its head, or run: what else answers is the server below */
+    bool                  is_pinned;  /* asks for one snapshot by a cursor or a version, no other will do */
 };
 
 /* -- handlers ------------------------------------------------------------------------------------------------ */

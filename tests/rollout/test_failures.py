@@ -109,6 +109,28 @@ def test_a_damaged_generation_is_named_and_nothing_else_suffers(tmp_path, way):
         assert pod.try_add("fine", rollout.records([9])).status == 201
 
 
+def test_a_file_of_the_table_that_is_missing_is_named(tmp_path):
+    with rollout.Instance(tmp_path / "pod") as pod:
+        pod.create("rl")
+        pod.add("rl", rollout.records([1]))
+        pod.merge("rl")
+        version = pod.version("rl")
+        pod.add("rl", rollout.records([2]))
+        assert pod.stop() == 0
+        file = next((pod.store_path("rl") / "data").iterdir())
+        file.unlink()
+        pod.start()
+        for path in ("", "?order=none", "?columns=id", "/r1", "/r1/blob"): # a compaction may have removed it: ask again
+            answer = pod.request("GET", "/api/v1/rollouts/rl/records" + path)
+            assert (answer.status, answer.code) == (503, "STORAGE_UNAVAILABLE") and answer.headers["retry-after"], answer
+            assert file.name in answer.json["error"]["message"]
+        pinned = pod.request("GET", f"/api/v1/rollouts/rl/records?version={version}") # and this one never comes back
+        assert (pinned.status, pinned.code) == (410, "GONE") and file.name in pinned.json["error"]["message"]
+        refused = pod.try_add("rl", rollout.records([1])) # whether it is equal cannot be said
+        assert refused.status == 503 and file.name in refused.json["error"]["message"]
+        assert pod.get("rl", "r2")["id"] == "r2", "what does not need it is read"
+
+
 def test_a_damaged_newest_shard_manifest_is_no_empty_shard(tmp_path):
     with rollout.Instance(tmp_path / "pod") as pod:
         pod.create("rl")
