@@ -177,6 +177,12 @@ static lk_rc behind_open(lk_store *store, lk_bytes key, lk_store_reader **out, u
     return lk_store_open_object(beneath(store), key, out, size, err);
 }
 
+static lk_rc behind_fetch(
+    lk_store *store, lk_store_wanted *wanted, size_t count, lk_arena *arena, lk_err *err)
+{
+    return lk_store_fetch(beneath(store), wanted, count, arena, err);
+}
+
 static lk_rc behind_list(lk_store *store, lk_bytes directory, lk_arena *arena, lk_store_entry **entries,
     size_t *count, lk_err *err)
 {
@@ -227,6 +233,7 @@ lk_store *lk_behind_store_new(lk_store *under, lk_pool *pool)
     LK_ASSERT(self != NULL);
     self->ops = (struct lk_store_ops){
         .open = behind_open, /* readers come from beneath, and so do their operations */
+        .fetch = under->ops->fetch == NULL ? NULL : behind_fetch,
         .create = behind_create,
         .write = behind_write,
         .finish = behind_finish,

@@ -78,6 +78,7 @@ lk_store *lk_faulty_store_new(lk_store *under, lk_fault_plan *plan)
     };
     lk_wrap_store_init(&self->wrap, under);
     /* Each of these is made of calls that meet faults one by one. */
+    self->wrap.ops.fetch = NULL;
     self->wrap.ops.stage = NULL;
     self->wrap.ops.hint = NULL;
     self->wrap.ops.list_first = NULL;

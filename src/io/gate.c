@@ -39,7 +39,8 @@ static lk_rc leave(lk_wrap_store *wrap, lk_store_call *call, lk_rc rc, lk_err *e
         lk_store_result result = rc == LK_OK            ? LK_STORE_DONE
                                  : rc == LK_E_NOT_FOUND ? LK_STORE_ABSENT
                                                         : LK_STORE_FAILED;
-        atomic_fetch_add(&self->counts->calls[lk_store_verb_kind(call->verb)][result], 1);
+        size_t          objects = call->verb == LK_STORE_VERB_FETCH ? call->key_count : 1;
+        atomic_fetch_add(&self->counts->calls[lk_store_verb_kind(call->verb)][result], objects);
     }
     if (passes(call)) {
         return rc;

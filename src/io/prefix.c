@@ -29,7 +29,7 @@ static lk_rc enter(lk_wrap_store *wrap, lk_store_call *call, lk_err *err)
     if (call->verb == LK_STORE_VERB_SYNC) {
         return LK_OK;
     }
-    if (call->verb == LK_STORE_VERB_REMOVE_MANY) {
+    if (call->verb == LK_STORE_VERB_REMOVE_MANY || call->verb == LK_STORE_VERB_FETCH) {
         lk_bytes *keys = lk_arena_take(&call->arena, (call->key_count + 1) * sizeof *keys);
         lk_rc     rc = LK_OK;
         for (size_t i = 0; rc == LK_OK && i < call->key_count; i++) {

@@ -262,6 +262,7 @@ static void close_store(lk_store *base)
 
 static const struct lk_store_ops s3_ops = {
     .open = lk_s3_open_object,
+    .fetch = lk_s3_fetch,
     .read = lk_s3_read,
     .reader_close = lk_s3_reader_close,
     .create = lk_s3_create,

@@ -82,6 +82,8 @@ LK_MUST_CHECK lk_rc lk_s3_put_new(
 /* s3_read.c */
 LK_MUST_CHECK lk_rc lk_s3_open_object(
     lk_store *store, lk_bytes key, lk_store_reader **out, uint64_t *size, lk_err *err);
+LK_MUST_CHECK lk_rc lk_s3_fetch(
+    lk_store *store, lk_store_wanted *wanted, size_t count, lk_arena *arena, lk_err *err);
 LK_MUST_CHECK lk_rc lk_s3_read(
     lk_store_reader *reader, const lk_store_range *ranges, size_t count, lk_err *err);
 void lk_s3_reader_close(lk_store_reader *reader);

@@ -155,6 +155,58 @@ lk_rc lk_s3_open_object(lk_store *base, lk_bytes key, lk_store_reader **out, uin
     return rc;
 }
 
+/* -- many small ones ------------------------------------------------------------------------------------ */
+
+/* The last bytes are all of them when the object is small. */
+static lk_rc take_whole(
+    lk_s3_store *store, const lk_s3_call *call, lk_store_wanted *wanted, lk_arena *arena, lk_err *err)
+{
+    const lk_http_call *x = &call->http;
+    uint64_t            size = x->body_in.size;
+    lk_err              failure = {0};
+    if (x->status != 206 && x->status != 200 && x->status != 416) {
+        lk_rc rc = lk_s3_fail(store, call, &failure);
+        *err = rc == LK_E_NOT_FOUND ? *err : failure;
+        return rc == LK_E_NOT_FOUND ? LK_OK : rc;
+    }
+    bool told = x->status == 200 || whole_size(x, &size) || x->status == 416;
+    if (!told || (x->status == 206 && size < x->body_in.size)) {
+        return lk_fail(err, LK_E_IO, "s3://%.*s/%.*s: an answer without its range", LK_FMT(store->bucket),
+            LK_FMT(call->key));
+    }
+    bool none = x->status == 416; /* it has no last bytes */
+    wanted->found = true;
+    wanted->whole = none || (size == x->body_in.size && size <= LK_STORE_SMALL_BYTES);
+    wanted->bytes =
+        wanted->whole && !none ? lk_arena_copy(arena, lk_buf_view(&x->body_in)) : (lk_bytes){"", 0};
+    return LK_OK;
+}
+
+lk_rc lk_s3_fetch(lk_store *base, lk_store_wanted *wanted, size_t count, lk_arena *arena, lk_err *err)
+{
+    lk_s3_store *store = (lk_s3_store *)base;
+    lk_arena     scratch = {0};
+    lk_rc        rc = LK_OK;
+    lk_s3_call  *calls = calloc(count + 1, sizeof *calls);
+    lk_s3_call **list = lk_arena_take(&scratch, (count + 1) * sizeof(lk_s3_call *));
+    lk_bytes     last = lk_arena_format(&scratch, "bytes=-%d", (int)LK_STORE_SMALL_BYTES);
+    LK_ASSERT(calls != NULL);
+    for (size_t i = 0; rc == LK_OK && i < count; i++) {
+        calls[i] = (lk_s3_call){.method = "GET"};
+        lk_s3_add_header(&calls[i], LK_LITERAL("Range"), last);
+        rc = lk_s3_key(store, wanted[i].key, &scratch, &calls[i].key, err);
+        list[i] = &calls[i];
+    }
+    rc = rc == LK_OK ? lk_s3_run(store, list, count, err) : rc;
+    for (size_t i = 0; i < count; i++) {
+        rc = rc == LK_OK ? take_whole(store, &calls[i], &wanted[i], arena, err) : rc;
+        lk_s3_call_deinit(&calls[i]);
+    }
+    free(calls);
+    lk_arena_close(&scratch);
+    return rc;
+}
+
 /* -- ranges --------------------------------------------------------------------------------------------- */
 
 typedef struct piece { /* part of a range, at most LK_S3_RANGE_BYTES_MAX */

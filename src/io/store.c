@@ -22,6 +22,47 @@ lk_rc lk_store_key_check(lk_bytes key, lk_err *err)
     return legal ? LK_OK : lk_fail(err, LK_E_INVALID_REQUEST, "illegal object key \"%.*s\"", LK_FMT(key));
 }
 
+static lk_rc fetch_one(lk_store *store, lk_store_wanted *wanted, lk_arena *arena, lk_err *err)
+{
+    lk_store_reader *reader = NULL;
+    uint64_t         size = 0;
+    lk_err           failure = {0};
+    lk_rc            rc = store->ops->open(store, wanted->key, &reader, &size, &failure);
+    if (rc == LK_E_NOT_FOUND) {
+        return LK_OK;
+    }
+    if (rc != LK_OK) {
+        *err = failure;
+        return rc;
+    }
+    wanted->found = true;
+    wanted->whole = size <= LK_STORE_SMALL_BYTES;
+    if (wanted->whole) {
+        char          *bytes = lk_arena_take(arena, (size_t)size + 1);
+        lk_store_range range = {.size = (size_t)size, .out = bytes};
+        wanted->bytes = (lk_bytes){bytes, (size_t)size};
+        rc = size == 0 ? LK_OK : lk_store_read(reader, &range, 1, err);
+    }
+    lk_store_reader_close(reader);
+    return rc;
+}
+
+lk_rc lk_store_fetch(lk_store *store, lk_store_wanted *wanted, size_t count, lk_arena *arena, lk_err *err)
+{
+    lk_assert_no_mutex();
+    lk_rc rc = LK_OK;
+    for (size_t i = 0; i < count; i++) {
+        wanted[i] = (lk_store_wanted){.key = wanted[i].key};
+    }
+    if (store->ops->fetch != NULL) {
+        return count == 0 ? LK_OK : store->ops->fetch(store, wanted, count, arena, err);
+    }
+    for (size_t i = 0; rc == LK_OK && i < count; i++) {
+        rc = fetch_one(store, &wanted[i], arena, err);
+    }
+    return rc;
+}
+
 lk_rc lk_store_name_again(
     lk_store *store, lk_bytes from, lk_bytes to, lk_bytes bytes, bool *created, lk_err *err)
 {

@@ -36,6 +36,15 @@ typedef struct lk_store_entry {
     int64_t  modified_ms;
 } lk_store_entry;
 
+/* One of several objects that are wanted whole, at once. */
+enum { LK_STORE_SMALL_BYTES = 64 * 1024 };
+typedef struct lk_store_wanted {
+    lk_bytes key;
+    bool     found; /* false: there is no such object */
+    bool     whole; /* false: it has more than LK_STORE_SMALL_BYTES, and can be opened */
+    lk_bytes bytes; /* of a whole one, in the arena */
+} lk_store_wanted;
+
 /* An object whose bytes are written and whose name is still to be given. */
 typedef struct lk_store_staged lk_store_staged;
 struct lk_store_staged {
@@ -48,6 +57,8 @@ struct lk_store_ops {
     /* Reads all ranges, in any order, whole or not at all. A range past the end is LK_E_CORRUPT_FILE. */
     lk_rc (*read)(lk_store_reader *reader, const lk_store_range *ranges, size_t count, lk_err *err);
     void (*reader_close)(lk_store_reader *reader);
+    /* NULL: opened and read one after the other. See lk_store_fetch. */
+    lk_rc (*fetch)(lk_store *store, lk_store_wanted *wanted, size_t count, lk_arena *arena, lk_err *err);
     lk_rc (*create)(lk_store *store, lk_bytes key, lk_store_writer **out, lk_err *err);
     lk_rc (*write)(lk_store_writer *writer, const void *data, size_t size, lk_err *err);
     /* Makes the object durable and visible under its key (which must be new: LK_E_CONFLICT). */
@@ -123,6 +134,10 @@ static inline void lk_store_reader_close(lk_store_reader *reader)
         reader->store->ops->reader_close(reader);
     }
 }
+/* Small objects, side by side where the store is far; absence is no error. All that is held at once is `count` times
+ * LK_STORE_SMALL_BYTES at most: who asks for many charges it. */
+LK_MUST_CHECK lk_rc lk_store_fetch(
+    lk_store *store, lk_store_wanted *wanted, size_t count, lk_arena *arena, lk_err *err);
 static inline LK_MUST_CHECK lk_rc lk_store_create(
     lk_store *store, lk_bytes key, lk_store_writer **out, lk_err *err)
 {

@@ -286,6 +286,30 @@ static void ranges_are_read_whole_or_not_at_all(void **state)
     lk_store_reader_close(NULL);
 }
 
+static void small_objects_are_fetched_together_and_large_ones_are_told_of(void **state)
+{
+    fixture        *f = *state;
+    lk_buf          large = {0};
+    lk_store_wanted wanted[] = {{.key = LK_LITERAL("d/one")}, {.key = LK_LITERAL("d/absent")},
+        {.key = LK_LITERAL("d/empty")}, {.key = LK_LITERAL("d/large")}, {.key = LK_LITERAL("d/largest")}};
+    lk_buf_append_zeros(&large, LK_STORE_SMALL_BYTES + 1);
+    put(f, "d/one", LK_LITERAL("first"));
+    put(f, "d/empty", (lk_bytes){"", 0});
+    put(f, "d/large", lk_buf_view(&large));
+    put(f, "d/largest", (lk_bytes){large.data, LK_STORE_SMALL_BYTES});
+    wanted[1].bytes = LK_LITERAL("left over"); /* what stood there before does not count */
+    assert_int_equal(lk_store_fetch(f->store, wanted, 5, &f->arena, &f->err), LK_OK);
+    assert_true(wanted[0].found && wanted[0].whole && lk_bytes_equal(wanted[0].bytes, LK_LITERAL("first")));
+    assert_true(!wanted[1].found && !wanted[1].whole && wanted[1].bytes.size == 0);
+    assert_true(wanted[2].found && wanted[2].whole && wanted[2].bytes.size == 0);
+    assert_true(wanted[3].found && !wanted[3].whole);
+    assert_true(wanted[4].found && wanted[4].whole && wanted[4].bytes.size == LK_STORE_SMALL_BYTES);
+    assert_int_equal(lk_store_fetch(f->store, wanted, 0, &f->arena, &f->err), LK_OK);
+    wanted[0].key = LK_LITERAL("../out");
+    assert_int_equal(lk_store_fetch(f->store, wanted, 1, &f->arena, &f->err), LK_E_INVALID_REQUEST);
+    lk_buf_deinit(&large);
+}
+
 static void an_open_object_survives_its_removal(void **state)
 {
     fixture         *f = *state;
@@ -522,6 +546,8 @@ static void one_reader_serves_many_threads(void **state)
         cmocka_unit_test_setup_teardown(an_abandoned_object_leaves_nothing, open, close_body),           \
         cmocka_unit_test_setup_teardown(finishing_under_a_taken_name_is_a_conflict, open, close_body),   \
         cmocka_unit_test_setup_teardown(ranges_are_read_whole_or_not_at_all, open, close_body),          \
+        cmocka_unit_test_setup_teardown(                                                                 \
+            small_objects_are_fetched_together_and_large_ones_are_told_of, open, close_body),            \
         cmocka_unit_test_setup_teardown(an_open_object_survives_its_removal, open, close_body),          \
         cmocka_unit_test_setup_teardown(                                                                 \
             absence_is_not_found_for_open_and_nothing_for_remove, open, close_body),                     \

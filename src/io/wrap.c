@@ -91,6 +91,31 @@ static void wrap_reader_close(lk_store_reader *reader)
     free(reader);
 }
 
+/* The keys are the caller's own afterwards. */
+static lk_rc wrap_fetch(lk_store *store, lk_store_wanted *wanted, size_t count, lk_arena *arena, lk_err *err)
+{
+    lk_store_call    call = {.verb = LK_STORE_VERB_FETCH, .key_count = count};
+    lk_bytes        *keys = lk_arena_take(&call.arena, (count + 1) * sizeof *keys);
+    lk_store_wanted *inner = lk_arena_take(arena, (count + 1) * sizeof *inner);
+    for (size_t i = 0; i < count; i++) {
+        keys[i] = wanted[i].key;
+    }
+    call.keys = keys;
+    lk_rc rc = enter(store, &call, err);
+    if (rc != LK_OK) {
+        return rc;
+    }
+    for (size_t i = 0; i < count; i++) {
+        inner[i] = (lk_store_wanted){.key = call.keys[i]};
+    }
+    rc = lk_store_fetch(under(store), inner, count, arena, err);
+    for (size_t i = 0; i < count; i++) {
+        inner[i].key = wanted[i].key;
+        wanted[i] = inner[i];
+    }
+    return leave(store, &call, rc, err);
+}
+
 /* -- objects that are written ------------------------------------------------------------------------------------- */
 
 typedef struct wrap_writer {
@@ -329,6 +354,7 @@ void lk_wrap_store_init(lk_wrap_store *self, lk_store *beneath)
         .open = wrap_open,
         .read = wrap_read,
         .reader_close = wrap_reader_close,
+        .fetch = can->fetch == NULL ? NULL : wrap_fetch,
         .create = wrap_create,
         .write = wrap_write,
         .finish = wrap_finish,

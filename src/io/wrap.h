@@ -18,6 +18,7 @@
 #define LK_STORE_VERBS(X)                          \
     X(OPEN, "open", LK_STORE_OPEN)                 \
     X(READ, "read", LK_STORE_READ)                 \
+    X(FETCH, "fetch", LK_STORE_OPEN)               \
     X(CREATE, "create", LK_STORE_WRITE)            \
     X(WRITE, "write", LK_STORE_WRITE)              \
     X(FINISH, "finish", LK_STORE_WRITE)            \
@@ -59,7 +60,7 @@ typedef struct lk_store_call {
     lk_bytes        key;   /* empty: none, as of what continues an object, and the root as of lists */
     lk_bytes        to;    /* of an alias */
     lk_bytes        bytes; /* what is written */
-    const lk_bytes *keys;  /* of remove_many */
+    const lk_bytes *keys;  /* of fetch and remove_many */
     size_t          key_count;
     uint64_t
         note; /* enter's own; what create or stage leaves here is there again in write, finish, publish */
