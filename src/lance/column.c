@@ -79,6 +79,14 @@ static lk_rc allocate(lk_column *column, lk_err *err)
     return rc;
 }
 
+static lk_rc extend_bits(
+    const lk_column *column, lk_validity *validity, uint64_t items, uint64_t rows, lk_err *err)
+{
+    return validity->bits.data == NULL ? LK_OK
+                                       : lk_buffer_grow(column->pool, &validity->bits,
+                                             (column->rows * items + 7) / 8, rows * items / 8 + 8, err);
+}
+
 lk_rc lk_column_extend(lk_column *column, uint64_t more, lk_err *err)
 {
     uint64_t used = 0, size = 0, rows = column->rows + more;
@@ -94,12 +102,12 @@ lk_rc lk_column_extend(lk_column *column, uint64_t more, lk_err *err)
         used = used < column->values.capacity ? used : column->values.capacity;
         rc = lk_buffer_grow(column->pool, &column->values, used, size, err);
     }
+    if (rc == LK_OK) {
+        rc = extend_bits(column, &column->validity, 1, rows, err);
+    }
     for (size_t level = 0; rc == LK_OK && level < column->level_count; level++) {
         lk_list_level *list = &column->levels[level];
-        if (list->validity.bits.data != NULL) {
-            rc = lk_buffer_grow(column->pool, &list->validity.bits, (column->rows * list->items + 7) / 8,
-                rows * list->items / 8 + 8, err);
-        }
+        rc = extend_bits(column, &list->validity, list->items, rows, err);
     }
     column->capacity = rc == LK_OK ? rows : column->capacity;
     return rc;

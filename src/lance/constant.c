@@ -251,10 +251,10 @@ static lk_rc append_entries(const lk_page_rows *rows, const constant *self, cons
     for (uint64_t entry = first; entry < last; entry++) {
         values += levels->def == NULL || levels->def[entry] <= lk_visible_level(layout);
     }
-    lk_rc rc = lk_stream_append(rows->stream, layout, levels->rep + first,
-        levels->def == NULL ? NULL : levels->def + first, last - first, err);
+    lk_rc rc = lk_column_extend(column, values, err);
     if (rc == LK_OK) {
-        rc = lk_column_extend(column, values, err);
+        rc = lk_stream_append(rows->stream, layout, levels->rep + first,
+            levels->def == NULL ? NULL : levels->def + first, last - first, err);
     }
     if (rc == LK_OK && self->has_value) {
         rc = put_value(rows, self->value, values, err);

@@ -14,7 +14,8 @@ typedef struct walk {
     lk_decoder *decoder;
     bool        is_list[LK_LAYERS_MAX]; /* the nodes above, outer to inner */
     size_t      depth;
-    unsigned    lists; /* among them */
+    unsigned    lists;        /* among them */
+    unsigned    offset_bytes; /* of the innermost list */
 } walk;
 
 static lk_rc decode_node(
@@ -60,10 +61,13 @@ static lk_rc read_stream(walk *self, lk_shape *shape, lk_stream *stream, lk_err 
     }
     lk_rc rc = lk_column_init(&stream->values, shape->stored, 0, pool, NULL, 0, err);
     if (rc == LK_OK) {
+        rc = lk_stream_begin(stream, self->decoder->rows, self->offset_bytes, pool, err);
+    }
+    if (rc == LK_OK) {
         lk_leaf_decode leaf = {.shape = shape, .column = &stream->values, .stream = stream};
         rc = lk_decode_pages(self->decoder, &leaf, err);
     }
-    if (rc == LK_OK && stream->values.rows != lk_stream_count(stream, lk_stream_slots(stream, 0))) {
+    if (rc == LK_OK && stream->values.rows != lk_stream_slots(stream, 0)) {
         rc = lk_fail(err, LK_E_CORRUPT_FILE, "a column has other values than levels");
     }
     if (rc == LK_OK && (stream->values.type.layout != LK_LAYOUT_NULL || stream->values.level_count > 0)) {
@@ -172,7 +176,7 @@ static lk_rc decode_struct(
     if (rc == LK_OK && *teller != NULL) {
         lk_buffer_give(&own.bits);
         own = (lk_validity){0};
-        rows = lk_stream_count(*teller, lk_stream_slots(*teller, layer_of(self, *teller)));
+        rows = lk_stream_slots(*teller, layer_of(self, *teller));
         rc = lk_stream_validity(*teller, layer_of(self, *teller), &own, err);
     }
     bool known = *teller != NULL || (self->lists == 0 && lk_source_present(source));
@@ -191,13 +195,18 @@ static lk_rc decode_struct(
 }
 
 /* -- lists ----------------------------------------------------------------------------------------- */
+static unsigned offset_bytes(const lk_field_source *source)
+{
+    return source->field->format[1] == 'L' ? 8 : 4;
+}
+
 /* The list's node around its items. */
-static lk_rc build_list(walk *self, const lk_field_source *source, const lk_stream *teller,
+static lk_rc build_list(walk *self, const lk_field_source *source, lk_stream *teller,
     struct ArrowArray *items, struct ArrowArray *out, lk_err *err)
 {
-    unsigned    width = source->field->format[1] == 'L' ? 8 : 4;
+    unsigned    width = offset_bytes(source);
     size_t      layer = layer_of(self, teller);
-    uint64_t    rows = lk_stream_count(teller, lk_stream_slots(teller, layer)), total = 0;
+    uint64_t    rows = lk_stream_slots(teller, layer), total = 0;
     lk_validity validity = {0};
     lk_buffer   buffers[2] = {0};
     lk_rc       rc = lk_stream_validity(teller, layer, &validity, err);
@@ -230,6 +239,7 @@ static lk_rc decode_list(
         return lk_fail(err, LK_E_CORRUPT_FILE, "a list of %zu children", source->child_count);
     }
     lk_rc rc = push(self, true, err);
+    self->offset_bytes = offset_bytes(source);
     if (rc == LK_OK) {
         rc = decode_node(self, &source->children[0], &items, teller, err);
         pop(self);

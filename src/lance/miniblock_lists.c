@@ -5,9 +5,12 @@
 #include "lance/miniblock_chunks.h"
 #include "lance/stream.h"
 
+enum { SLACK = 1024 /* values behind the last that a codec may write: a packed block */ };
+
 /* The open chunk's levels, and how far they were looked through. */
 typedef struct view {
     uint32_t  levels;
+    lk_marks  marks;     /* of a flat stream; else rep and def */
     uint16_t *rep, *def; /* NULL: all zero */
     uint32_t  entry;     /* the next one */
     uint32_t  value;     /* entries before it that own one */
@@ -72,6 +75,14 @@ static lk_rc locate(
                : damaged(rows, "its row index loses rows", err);
 }
 
+static lk_rc open_marks(const lk_chunks *chunks, view *out, lk_err *err)
+{
+    const lk_page_rows    *rows = chunks->rows;
+    const lk_chunk_levels *blocks = &chunks->levels;
+    return lk_marks_read(
+        &rows->page->layout, blocks->rep, blocks->def, blocks->count, rows->scratch, &out->marks, err);
+}
+
 static lk_rc open_view(const lk_chunks *chunks, view *out, lk_err *err)
 {
     const lk_page         *page = chunks->rows->page;
@@ -79,13 +90,16 @@ static lk_rc open_view(const lk_chunks *chunks, view *out, lk_err *err)
     const lk_chunk_levels *blocks = &chunks->levels;
     lk_scratch            *scratch = chunks->rows->scratch;
     size_t                 each = (blocks->count + 1024U) * 2;
-    lk_rc                  rc = lk_buffer_grow(scratch->pool, &scratch->levels, 0, each * 2, err);
+    *out = (view){.levels = blocks->count,
+        .rows = (uint64_t)page->row_starts[chunks->chunk] + page->continues[chunks->chunk]};
+    if (chunks->rows->stream->is_flat) {
+        return open_marks(chunks, out, err);
+    }
+    lk_rc rc = lk_buffer_grow(scratch->pool, &scratch->levels, 0, each * 2, err);
     if (rc != LK_OK) {
         return rc;
     }
-    *out = (view){.levels = blocks->count,
-        .rep = (uint16_t *)(void *)scratch->levels.data,
-        .rows = (uint64_t)page->row_starts[chunks->chunk] + page->continues[chunks->chunk]};
+    out->rep = (uint16_t *)(void *)scratch->levels.data;
     out->def = layout->def == NULL ? NULL : (uint16_t *)(void *)(scratch->levels.data + each);
     rc = lk_levels_read(layout->rep, blocks->rep, blocks->count, out->rep, scratch, err);
     if (rc == LK_OK && out->def != NULL) {
@@ -94,9 +108,25 @@ static lk_rc open_view(const lk_chunks *chunks, view *out, lk_err *err)
     return rc;
 }
 
+static void find_row(view *self, uint64_t row)
+{
+    uint64_t passed = 0;
+    if (self->rows > row) {
+        return;
+    }
+    uint32_t entry = (uint32_t)lk_marks_find(&self->marks, self->entry, row - self->rows, &passed);
+    self->value += (uint32_t)lk_marks_values(&self->marks, self->entry, entry);
+    self->entry = entry;
+    self->rows += passed;
+}
+
 /* Goes on to the first entry of row `row` or a later one. */
 static void look_until(const lk_page_rows *rows, view *self, uint64_t row)
 {
+    if (rows->stream->is_flat) {
+        find_row(self, row);
+        return;
+    }
     unsigned lists = rows->stream->lists, visible = lk_visible_level(&rows->page->layout);
     for (; self->entry < self->levels; self->entry++) {
         uint64_t begun = self->rows + (self->rep[self->entry] == lists); /* it belongs to row begun - 1 */
@@ -115,10 +145,12 @@ static lk_rc append_part(lk_chunks *chunks, size_t range, const view *open, cons
     if (some->value + some->values > chunks->parts.values) {
         return damaged(rows, "a chunk has fewer values than entries", err);
     }
-    lk_rc rc =
-        lk_stream_append(rows->stream, &rows->page->layout, open->rep + some->first, def, some->count, err);
-    if (rc == LK_OK) {
-        rc = lk_column_extend(rows->column, (uint64_t)some->values + 1024, err);
+    lk_rc rc = lk_column_extend(rows->column, (uint64_t)some->values + SLACK, err);
+    if (rc == LK_OK && rows->stream->is_flat) {
+        rc = lk_stream_append_marks(rows->stream, &open->marks, some->first, some->first + some->count, err);
+    } else if (rc == LK_OK) {
+        rc = lk_stream_append(
+            rows->stream, &rows->page->layout, open->rep + some->first, def, some->count, err);
     }
     if (rc == LK_OK && some->values > 0) {
         rc = lk_chunks_append(chunks, range, some->value, some->values, err);
@@ -151,6 +183,19 @@ static lk_rc append_range(lk_chunks *chunks, size_t index, view *open, lk_err *e
     return rc;
 }
 
+/* Room for the values of ranges of many chunks, of which they have most, at once. */
+static lk_rc reserve(const lk_chunks *chunks, lk_err *err)
+{
+    enum { MANY = 8 };
+    const uint32_t *starts = chunks->rows->page->value_starts;
+    uint64_t        values = 0;
+    for (size_t range = 0; range < chunks->rows->range_count; range++) {
+        const lk_chunk_run *run = &chunks->wanted[range];
+        values += run->end - run->first >= MANY ? starts[run->end] - starts[run->first] : 0;
+    }
+    return values > 0 ? lk_column_extend(chunks->rows->column, values + SLACK, err) : LK_OK;
+}
+
 lk_rc lk_miniblock_entries(const lk_page_rows *rows, lk_err *err)
 {
     lk_chunks chunks;
@@ -159,6 +204,7 @@ lk_rc lk_miniblock_entries(const lk_page_rows *rows, lk_err *err)
     if (rc != LK_OK) {
         return rc;
     }
+    rc = reserve(&chunks, err);
     for (size_t index = 0; rc == LK_OK && index < rows->range_count; index++) {
         rc = append_range(&chunks, index, &open, err);
     }

@@ -20,6 +20,15 @@ void lk_stream_deinit(lk_stream *stream)
     lk_buffer_give(&stream->rep);
     lk_buffer_give(&stream->def);
     lk_column_deinit(&stream->values);
+    lk_list_rows_deinit(&stream->flat);
+    lk_buffer_give(&stream->marks);
+}
+
+lk_rc lk_stream_begin(
+    lk_stream *stream, uint64_t rows, unsigned offset_bytes, lk_buffer_pool *pool, lk_err *err)
+{
+    stream->is_flat = stream->layer_count == 2 && stream->is_list[1];
+    return stream->is_flat ? lk_list_rows_init(&stream->flat, rows, offset_bytes, pool, err) : LK_OK;
 }
 
 lk_rc lk_stream_check(const lk_stream *stream, const lk_page_layout *layout, lk_err *err)
@@ -106,9 +115,29 @@ static lk_rc append_defs(
     return LK_OK;
 }
 
+lk_rc lk_stream_append_marks(
+    lk_stream *stream, const lk_marks *marks, uint64_t first, uint64_t end, lk_err *err)
+{
+    lk_rc rc = lk_list_rows_append(&stream->flat, marks, first, end, &stream->values, err);
+    stream->rows = stream->flat.rows;
+    stream->count += end - first;
+    return rc;
+}
+
+static lk_rc append_flat(lk_stream *stream, const lk_page_layout *layout, const uint16_t *rep,
+    const uint16_t *def, uint64_t count, lk_err *err)
+{
+    lk_marks marks = {0};
+    lk_rc    rc = lk_marks_of(layout, rep, def, count, stream->values.pool, &stream->marks, &marks, err);
+    return rc == LK_OK ? lk_stream_append_marks(stream, &marks, 0, count, err) : rc;
+}
+
 lk_rc lk_stream_append(lk_stream *stream, const lk_page_layout *layout, const uint16_t *rep,
     const uint16_t *def, uint64_t count, lk_err *err)
 {
+    if (stream->is_flat) {
+        return append_flat(stream, layout, rep, def, count, err);
+    }
     lk_buffer_pool *pool = stream->values.pool;
     uint64_t        used = stream->count * 2, size = (stream->count + count) * 2;
     lk_rc           rc = lk_buffer_grow(pool, &stream->rep, used, size, err);
@@ -128,7 +157,12 @@ lk_rc lk_stream_append(lk_stream *stream, const lk_page_layout *layout, const ui
 }
 
 /* -- layers ---------------------------------------------------------------------------------------- */
-lk_slots lk_stream_slots(const lk_stream *stream, size_t layer)
+/* Which entries are slots of a layer: rep of at least `rep`, def below `def`. */
+typedef struct slots {
+    uint16_t rep, def;
+} slots;
+
+static slots slots_of(const lk_stream *stream, size_t layer)
 {
     unsigned outside = 0;
     size_t   nearest = stream->layer_count; /* the list around this layer */
@@ -139,12 +173,12 @@ lk_slots lk_stream_slots(const lk_stream *stream, size_t layer)
         }
     }
     uint16_t def = nearest == stream->layer_count ? UINT16_MAX : (uint16_t)(1 + 2 * nearest);
-    return (lk_slots){(uint16_t)(stream->lists - outside), def};
+    return (slots){(uint16_t)(stream->lists - outside), def};
 }
 
-static bool is_slot(const lk_stream *stream, lk_slots slots, uint64_t entry)
+static bool is_slot(const lk_stream *stream, slots of, uint64_t entry)
 {
-    return reps(stream)[entry] >= slots.rep && defs(stream)[entry] < slots.def;
+    return reps(stream)[entry] >= of.rep && defs(stream)[entry] < of.def;
 }
 
 LK_VECTOR static uint64_t count_slots(
@@ -157,20 +191,24 @@ LK_VECTOR static uint64_t count_slots(
     return found;
 }
 
-uint64_t lk_stream_count(const lk_stream *stream, lk_slots slots)
+uint64_t lk_stream_slots(const lk_stream *stream, size_t layer)
 {
-    return stream->has_defs ? count_slots(reps(stream), defs(stream), stream->count, slots.rep, slots.def)
-                            : count_from(reps(stream), stream->count, slots.rep);
+    if (stream->is_flat) {
+        return layer == 0 ? stream->flat.values : stream->flat.rows;
+    }
+    slots own = slots_of(stream, layer);
+    return stream->has_defs ? count_slots(reps(stream), defs(stream), stream->count, own.rep, own.def)
+                            : count_from(reps(stream), stream->count, own.rep);
 }
 
 /* Levels as lk_validity_append takes them, for the next slots from *entry on: 1 = null. */
 static uint64_t next_levels(
-    const lk_stream *stream, size_t layer, lk_slots slots, uint64_t *entry, uint16_t *levels, uint64_t room)
+    const lk_stream *stream, size_t layer, slots own, uint64_t *entry, uint16_t *levels, uint64_t room)
 {
     uint16_t null = (uint16_t)(1 + 2 * layer), empty = stream->is_list[layer] ? (uint16_t)(null + 1) : null;
     uint64_t count = 0;
     for (; *entry < stream->count && count < room; (*entry)++) {
-        if (is_slot(stream, slots, *entry)) {
+        if (is_slot(stream, own, *entry)) {
             uint16_t def = defs(stream)[*entry];
             levels[count++] = def >= null && (def != empty || empty == null);
         }
@@ -178,17 +216,21 @@ static uint64_t next_levels(
     return count;
 }
 
-lk_rc lk_stream_validity(const lk_stream *stream, size_t layer, lk_validity *out, lk_err *err)
+lk_rc lk_stream_validity(lk_stream *stream, size_t layer, lk_validity *out, lk_err *err)
 {
     uint16_t levels[1024];
-    if (!stream->has_defs) {
-        return LK_OK; /* nothing is null */
+    if (stream->is_flat && layer == 1) {
+        *out = stream->flat.validity;
+        stream->flat.validity = (lk_validity){0};
     }
-    lk_slots slots = lk_stream_slots(stream, layer);
-    uint64_t total = lk_stream_count(stream, slots), entry = 0, done = 0;
+    if (stream->is_flat || !stream->has_defs) {
+        return LK_OK; /* it is there, or nothing is null */
+    }
+    slots    own = slots_of(stream, layer);
+    uint64_t total = lk_stream_slots(stream, layer), entry = 0, done = 0;
     lk_rc    rc = LK_OK;
     while (rc == LK_OK && done < total) {
-        uint64_t count = next_levels(stream, layer, slots, &entry, levels, 1024);
+        uint64_t count = next_levels(stream, layer, own, &entry, levels, 1024);
         rc = lk_validity_append(out, stream->values.pool, total, done, levels, count, 1, err);
         done += count;
     }
@@ -214,11 +256,18 @@ static uint64_t put_offsets(
     return items;
 }
 
-lk_rc lk_stream_offsets(const lk_stream *stream, size_t layer, unsigned width, lk_buffer *out, lk_err *err)
+lk_rc lk_stream_offsets(lk_stream *stream, size_t layer, unsigned width, lk_buffer *out, lk_err *err)
 {
-    lk_slots slots = lk_stream_slots(stream, layer);
-    lk_slots items = {(uint16_t)(slots.rep - 1), (uint16_t)(1 + 2 * layer)};
-    uint64_t total = lk_stream_count(stream, slots), item = 0, slot = 0;
+    if (stream->is_flat) {
+        LK_ASSERT(width == stream->flat.offset_bytes && layer == 1);
+        lk_list_rows_finish(&stream->flat);
+        *out = stream->flat.offsets;
+        stream->flat.offsets = (lk_buffer){0};
+        return LK_OK;
+    }
+    slots    own = slots_of(stream, layer);
+    slots    items = {(uint16_t)(own.rep - 1), (uint16_t)(1 + 2 * layer)};
+    uint64_t total = lk_stream_slots(stream, layer), item = 0, slot = 0;
     if (width == 4 && stream->count > INT32_MAX) {
         return lk_fail(err, LK_E_LIMIT, "more than 2^31 list items in one batch");
     }
@@ -227,11 +276,11 @@ lk_rc lk_stream_offsets(const lk_stream *stream, size_t layer, unsigned width, l
         return rc;
     }
     if (!stream->has_defs) {
-        item = put_offsets(stream, slots.rep, items.rep, out->data, width);
+        item = put_offsets(stream, own.rep, items.rep, out->data, width);
         slot = total;
     }
     for (uint64_t entry = 0; stream->has_defs && entry < stream->count; entry++) {
-        if (is_slot(stream, slots, entry)) {
+        if (is_slot(stream, own, entry)) {
             memcpy(out->data + slot++ * width, &item, width);
         }
         item += is_slot(stream, items, entry);

@@ -1,0 +1,193 @@
+/* list_rows.c - see list_rows.h. */
+#include "lance/list_rows.h"
+
+#include "lance/cpu.h"
+
+lk_rc lk_list_rows_init(
+    lk_list_rows *self, uint64_t room, unsigned offset_bytes, lk_buffer_pool *pool, lk_err *err)
+{
+    *self = (lk_list_rows){.offset_bytes = offset_bytes, .room = room};
+    return room < SIZE_MAX / 16 ? lk_buffer_take(pool, (size_t)(room + 1) * offset_bytes, &self->offsets, err)
+                                : lk_fail(err, LK_E_LIMIT, "%llu lists", (unsigned long long)room);
+}
+
+void lk_list_rows_deinit(lk_list_rows *self)
+{
+    lk_buffer_give(&self->offsets);
+    lk_buffer_give(&self->validity.bits);
+}
+
+static uint64_t lowest(uint64_t bits)
+{
+    return bits >= 64 ? UINT64_MAX : ((uint64_t)1 << bits) - 1;
+}
+
+static unsigned ones(uint64_t word)
+{
+    return (unsigned)__builtin_popcountll(word);
+}
+
+/* -- offsets ------------------------------------------------------------------------------------------ */
+static inline void put_offset(uint8_t *to, unsigned width, uint64_t offset)
+{
+    if (width == 4) {
+        lk_store_u32(to, (uint32_t)offset);
+    } else {
+        lk_store_u64(to, offset);
+    }
+}
+
+/* Where the rows begin that these entries start; returns how many. Every entry has a value. */
+static inline __attribute__((always_inline)) uint64_t put_plain(
+    const lk_marks *marks, uint64_t first, uint64_t end, uint64_t value, uint8_t *to, unsigned width)
+{
+    const uint8_t *begin = to;
+    for (uint64_t at = first; at < end; at += 64, value += 64) {
+        uint64_t starts = lk_marks_word(marks->starts, at) & lowest(end - at);
+        for (; starts != 0; starts &= starts - 1, to += width) {
+            put_offset(to, width, value + (uint64_t)__builtin_ctzll(starts));
+        }
+    }
+    return (uint64_t)(to - begin) / width;
+}
+
+/* The same where some have none; `value` is the one that the first of them has. */
+static inline __attribute__((always_inline)) uint64_t put_hidden(
+    const lk_marks *marks, uint64_t first, uint64_t end, uint64_t value, uint8_t *to, unsigned width)
+{
+    const uint8_t *begin = to;
+    for (uint64_t at = first; at < end; at += 64) {
+        uint64_t mask = lowest(end - at), starts = lk_marks_word(marks->starts, at) & mask;
+        uint64_t shown = ~lk_marks_hidden(marks, at) & mask;
+        for (; starts != 0; starts &= starts - 1, to += width) {
+            uint64_t before = (starts & -starts) - 1; /* the entries in front of this one */
+            put_offset(to, width, value + ones(shown & before));
+        }
+        value += ones(shown);
+    }
+    return (uint64_t)(to - begin) / width;
+}
+
+LK_VECTOR static uint64_t put_offsets(const lk_marks *marks, uint64_t first, uint64_t end, uint64_t value,
+    bool hidden, uint8_t *to, unsigned width)
+{
+    if (hidden) {
+        return width == 4 ? put_hidden(marks, first, end, value, to, 4)
+                          : put_hidden(marks, first, end, value, to, 8);
+    }
+    return width == 4 ? put_plain(marks, first, end, value, to, 4)
+                      : put_plain(marks, first, end, value, to, 8);
+}
+
+LK_VECTOR static uint64_t count_starts(const lk_marks *marks, uint64_t first, uint64_t end)
+{
+    uint64_t found = 0;
+    for (uint64_t at = first; at < end; at += 64) {
+        found += ones(lk_marks_word(marks->starts, at) & lowest(end - at));
+    }
+    return found;
+}
+
+/* -- validity ----------------------------------------------------------------------------------------- */
+/* The bits of `word` where `chosen` has ones, moved together. */
+static uint64_t gather(uint64_t word, uint64_t chosen)
+{
+    uint64_t out = 0;
+    if ((word & chosen) == chosen) { /* most often */
+        return lowest(ones(chosen));
+    }
+    for (unsigned to = 0; chosen != 0; chosen &= chosen - 1, to++) {
+        out |= (word >> __builtin_ctzll(chosen) & 1) << to;
+    }
+    return out;
+}
+
+/* A validity that has `at` bits. */
+typedef struct picked {
+    lk_validity    *validity;
+    lk_buffer_pool *pool;
+    uint64_t        capacity, at;
+} picked;
+
+static lk_rc put_valid(picked *to, uint64_t nulls, uint64_t chosen, lk_err *err)
+{
+    uint64_t bits = gather(~nulls, chosen);
+    unsigned count = ones(chosen);
+    lk_rc    rc =
+        lk_validity_put(to->validity, to->pool, to->capacity, to->at, (const uint8_t *)&bits, 0, count, err);
+    to->at += count;
+    return rc;
+}
+
+/* Which lists are null; one without values must be a row of its own. */
+static lk_rc append_lists(lk_list_rows *self, const lk_marks *marks, uint64_t first, uint64_t end,
+    lk_buffer_pool *pool, lk_err *err)
+{
+    picked to = {&self->validity, pool, self->room, self->rows};
+    lk_rc  rc = LK_OK;
+    for (uint64_t at = first; rc == LK_OK && at < end; at += 64) {
+        uint64_t mask = lowest(end - at), starts = lk_marks_word(marks->starts, at) & mask;
+        if ((lk_marks_hidden(marks, at) & mask & ~starts) != 0) {
+            return lk_fail(err, LK_E_CORRUPT_FILE, "a null or empty list inside of another");
+        }
+        rc = put_valid(&to, lk_marks_word(marks->list_nulls, at), starts, err);
+    }
+    return rc;
+}
+
+static lk_rc append_items(const lk_list_rows *self, const lk_marks *marks, uint64_t first, uint64_t end,
+    lk_column *column, lk_err *err)
+{
+    picked to = {&column->validity, column->pool, column->capacity, self->values};
+    lk_rc  rc = LK_OK;
+    for (uint64_t at = first; rc == LK_OK && at < end; at += 64) {
+        uint64_t shown = ~lk_marks_hidden(marks, at) & lowest(end - at);
+        rc = put_valid(&to, lk_marks_word(marks->item_nulls, at), shown, err);
+    }
+    return rc;
+}
+
+/* -- entries ------------------------------------------------------------------------------------------ */
+static lk_rc check(const lk_list_rows *self, const lk_marks *marks, uint64_t first, uint64_t rows,
+    uint64_t values, lk_err *err)
+{
+    if (self->rows == 0 && (lk_marks_word(marks->starts, first) & 1) == 0) {
+        return lk_fail(err, LK_E_CORRUPT_FILE, "rows begin in the middle of one");
+    }
+    if (rows > self->room - self->rows) {
+        return lk_fail(err, LK_E_CORRUPT_FILE, "more rows than its pages have");
+    }
+    if (self->offset_bytes == 4 && self->values + values > INT32_MAX) {
+        return lk_fail(err, LK_E_LIMIT, "more than 2^31 list items in one batch");
+    }
+    return LK_OK;
+}
+
+lk_rc lk_list_rows_append(
+    lk_list_rows *self, const lk_marks *marks, uint64_t first, uint64_t end, lk_column *column, lk_err *err)
+{
+    bool     hidden = marks->list_nulls != NULL || marks->list_empties != NULL;
+    uint64_t rows = count_starts(marks, first, end), values = lk_marks_values(marks, first, end);
+    if (first == end) {
+        return LK_OK;
+    }
+    lk_rc rc = check(self, marks, first, rows, values, err);
+    if (rc == LK_OK && (hidden || self->validity.bits.data != NULL)) {
+        rc = append_lists(self, marks, first, end, column->pool, err);
+    }
+    if (rc == LK_OK && (marks->item_nulls != NULL || column->validity.bits.data != NULL)) {
+        rc = append_items(self, marks, first, end, column, err);
+    }
+    if (rc == LK_OK) {
+        uint8_t *to = self->offsets.data + self->rows * self->offset_bytes;
+        (void)put_offsets(marks, first, end, self->values, hidden, to, self->offset_bytes);
+        self->rows += rows;
+        self->values += values;
+    }
+    return rc;
+}
+
+void lk_list_rows_finish(lk_list_rows *self)
+{
+    put_offset(self->offsets.data + self->rows * self->offset_bytes, self->offset_bytes, self->values);
+}

@@ -1,0 +1,34 @@
+#ifndef LK_LANCE_LIST_ROWS_H
+#define LK_LANCE_LIST_ROWS_H
+/*
+ * list_rows.h - lists of plain values on their way to an Arrow array: the list's offsets and validity, and the validity of
+ * its items, straight from marks (level_marks.h). The commonest of nested columns, and the longest: tokens, their
+ * logprobs, embeddings of varying length. Everything else in or around lists goes through stream.h.
+ *
+ * Invariants: `rows` offsets are written, each where its row's values begin among those of the column; no row begins
+ * before the first entry; never more rows than there is room for. Threads: confined.
+ */
+#include "lance/column.h"
+#include "lance/level_marks.h"
+
+typedef struct lk_list_rows {
+    unsigned    offset_bytes; /* 4 or 8 */
+    uint64_t    room, rows, values;
+    lk_buffer   offsets;
+    lk_validity validity; /* of the lists */
+} lk_list_rows;
+
+/* For exactly `room` rows. LK_E_LIMIT. */
+LK_MUST_CHECK lk_rc lk_list_rows_init(
+    lk_list_rows *self, uint64_t room, unsigned offset_bytes, lk_buffer_pool *pool, lk_err *err);
+void lk_list_rows_deinit(lk_list_rows *self); /* idempotent */
+
+/* Entries [first, end) of marks, whose values are the column's next: it has room for them, and its validity grows by
+ * theirs. LK_E_CORRUPT_FILE, LK_E_LIMIT. */
+LK_MUST_CHECK lk_rc lk_list_rows_append(
+    lk_list_rows *self, const lk_marks *marks, uint64_t first, uint64_t end, lk_column *column, lk_err *err);
+
+/* The last offset: nothing is appended any more. */
+void lk_list_rows_finish(lk_list_rows *self);
+
+#endif
