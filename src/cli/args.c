@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { HELP_COLUMN = 30 };
+enum { HELP_COLUMN = 30, HELP_WIDTH = 118 };
 
 static const lk_arg *find_option(const lk_arg *args, size_t count, const char *word, size_t name_size)
 {
@@ -164,6 +164,25 @@ static void print_usage(const lk_command *command, const lk_arg *args, size_t co
     fprintf(out, " [options]\n\n%s\n", command->summary);
 }
 
+/* The text from HELP_COLUMN on, in lines of HELP_WIDTH; the cursor is at column `at`. */
+static void print_wrapped(const char *text, int at, FILE *out)
+{
+    enum { ROOM = HELP_WIDTH - HELP_COLUMN };
+    for (;;) {
+        size_t size = strlen(text), cut = size;
+        if (size > ROOM) {
+            for (cut = ROOM; cut > 0 && text[cut] != ' '; cut--) {}
+            cut = cut == 0 ? size : cut; /* a word that long stays whole */
+        }
+        fprintf(out, "%*s%.*s\n", HELP_COLUMN - at, "", (int)cut, text);
+        if (cut == size) {
+            return;
+        }
+        text += cut + 1;
+        at = 0;
+    }
+}
+
 void lk_args_help(const lk_command *command, const lk_arg *args, size_t count, FILE *out)
 {
     print_usage(command, args, count, out);
@@ -175,8 +194,10 @@ void lk_args_help(const lk_command *command, const lk_arg *args, size_t count, F
             fputs("\n", out);
             width = 0;
         }
-        fprintf(out, "%*s%s%s\n", HELP_COLUMN - width, "", args[i].help,
-            args[i].kind == LK_ARG_TEXTS ? " (may be repeated)" : "");
+        lk_arena    arena = {0};
+        const char *repeats = args[i].kind == LK_ARG_TEXTS ? " (may be repeated)" : "";
+        print_wrapped(lk_arena_format(&arena, "%s%s", args[i].help, repeats).data, width, out);
+        lk_arena_close(&arena);
     }
     fprintf(out, "  %-*s%s\n", HELP_COLUMN - 2, "--help", "show this");
     if (command->details != NULL) {

@@ -190,6 +190,11 @@ static void help_shows_the_table(void **state)
         {"--json", LK_ARG_FLAG, &json, NULL, "as JSON", false},
         {"--output", LK_ARG_TEXT, &text, "FILE", "where to", true},
         {"--when-it-is-missing", LK_ARG_TEXT, &text, "create|fail", "what then", false},
+        {"--long", LK_ARG_FLAG, &json, NULL,
+            "what takes more than one line goes on in the next one, below where it began and broken between "
+            "two "
+            "words",
+            false},
     };
     const lk_command command = {"do it", "does it", "At length."};
     char            *shown = NULL;
@@ -197,15 +202,19 @@ static void help_shows_the_table(void **state)
     FILE            *out = open_memstream(&shown, &size);
     lk_args_help(&command, args, sizeof args / sizeof args[0], out);
     assert_int_equal(fclose(out), 0);
-    assert_string_equal(shown, "usage: lake do it NS.TABLE [FILE] --output FILE [options]\n\ndoes it\n\n"
-                               "  NS.TABLE                    the table\n"
-                               "  FILE                        the file\n"
-                               "  --json                      as JSON\n"
-                               "  --output FILE               where to\n"
-                               "  --when-it-is-missing create|fail\n"
-                               "                              what then\n"
-                               "  --help                      show this\n"
-                               "\nAt length.\n");
+    assert_string_equal(shown,
+        "usage: lake do it NS.TABLE [FILE] --output FILE [options]\n\ndoes it\n\n"
+        "  NS.TABLE                    the table\n"
+        "  FILE                        the file\n"
+        "  --json                      as JSON\n"
+        "  --output FILE               where to\n"
+        "  --when-it-is-missing create|fail\n"
+        "                              what then\n"
+        "  --long                      what takes more than one line goes on in the next "
+        "one, below where it began and broken\n"
+        "                              between two words\n"
+        "  --help                      show this\n"
+        "\nAt length.\n");
     free(shown);
 }
 

@@ -89,7 +89,10 @@ static lk_rc run_or_check(lk_cli *cli, const options *o, lk_err *err)
 {
     lk_config       config = *cli->config;
     lk_rollout_plan plan = {0};
-    lk_rc           rc = lk_rollout_flags_apply(&o->flags, &config, err);
+    if (o->json && !o->check) {
+        return lk_refuse(err, LK_E_USAGE, "--json goes with --check-config");
+    }
+    lk_rc rc = lk_rollout_flags_apply(&o->flags, &config, err);
     if (rc == LK_OK) {
         rc = lk_rollout_plan_make(&plan, &config, &o->flags, NULL, NULL, err);
     }

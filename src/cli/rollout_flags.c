@@ -46,9 +46,13 @@ enum { FLAGS = sizeof table / sizeof table[0] };
 _Static_assert(
     sizeof table / sizeof table[0] <= LK_ROLLOUT_FLAGS_MAX, "lk_rollout_flags has room for every flag");
 
-/* What it does, and in brackets its variable, default and range. */
-static const char *help_of(const lk_setting *about, lk_arena *arena)
+/* What it does, and in brackets its variable, default and range. What 1 does, a switch does without a value. */
+static const char *help_of(const lk_setting *about, bool is_switch, lk_arena *arena)
 {
+    if (is_switch) {
+        LK_ASSERT(strncmp(about->help, "1 ", 2) == 0);
+        return lk_arena_format(arena, "%s [%s=1]", about->help + 2, about->env).data;
+    }
     if (about->is_text) {
         return lk_arena_format(arena, "%s [%s%s%s]", about->help, about->env,
             about->def_text != NULL ? ", " : "", about->def_text != NULL ? about->def_text : "")
@@ -69,7 +73,7 @@ size_t lk_rollout_flags_args(lk_rollout_flags *flags, lk_arena *arena, lk_arg *a
             .kind = is_switch ? LK_ARG_FLAG : LK_ARG_TEXT,
             .target = is_switch ? (void *)&flags->switches[i] : (void *)&flags->texts[i],
             .value = table[i].value,
-            .help = help_of(&about, arena)};
+            .help = help_of(&about, is_switch, arena)};
     }
     return FLAGS;
 }

@@ -24,7 +24,7 @@ static void introduce(const lk_rollout_plan *plan)
     lk_log(LK_LOG_ROLLOUT_INSTANCE, LK_LOG_T("id", lk_bytes_of(plan->instance_id)),
         LK_LOG_T("source", lk_bytes_of(plan->instance_source)), LK_LOG_T("shard", lk_bytes_of(shard)),
         LK_LOG_T("data_dir", lk_bytes_of(plan->data_dir)));
-    if (!plan->local && strcmp(plan->instance_id, "default") == 0) {
+    if (plan->directory == NULL && strcmp(plan->instance_id, "default") == 0) {
         lk_log(LK_LOG_ROLLOUT_NAMELESS, LK_LOG_T("data_dir", lk_bytes_of(plan->data_dir)));
     }
 }
@@ -56,6 +56,15 @@ static lk_rc open_door(lk_rollout_node *node, const lk_rollout_plan *plan, lk_er
     return rc;
 }
 
+/* At the start, so that a bad place is known then, not with the first store. */
+static lk_rc make_directory(const lk_rollout_plan *plan, lk_err *err)
+{
+    lk_err cause = {0};
+    return plan->directory == NULL || lk_directory_make(plan->directory, 0755, &cause) == LK_OK
+               ? LK_OK
+               : lk_refuse(err, LK_E_INVALID_CONFIG, "cannot use the data directory: %s", cause.context);
+}
+
 lk_rc lk_rollout_node_open(lk_rollout_node **out, const lk_rollout_plan *plan, lk_err *err)
 {
     const lk_rollouts_options options = lk_rollout_plan_stores(plan);
@@ -64,7 +73,10 @@ lk_rc lk_rollout_node_open(lk_rollout_node **out, const lk_rollout_plan *plan, l
     *out = NULL;
     (void)lk_file_limit_raise();
     introduce(plan);
-    lk_rc rc = lk_rollouts_open(&options, &node->stores, err);
+    lk_rc rc = make_directory(plan, err);
+    if (rc == LK_OK) {
+        rc = lk_rollouts_open(&options, &node->stores, err);
+    }
     if (rc == LK_OK) {
         rc = open_door(node, plan, err);
     }

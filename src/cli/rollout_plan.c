@@ -10,6 +10,7 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 enum { MEMORY_SHARE = 4 };
@@ -140,9 +141,16 @@ static lk_rc check_place(lk_rollout_plan *plan, lk_err *err)
     lk_data_dir     *dir = NULL;
     plan->s3 = lk_cli_s3_options(c);
     plan->s3.endpoint = c->rollout_storage_endpoint != NULL ? c->rollout_storage_endpoint : plan->s3.endpoint;
-    lk_rc rc = lk_data_dir_open(&dir, lk_bytes_of(plan->data_dir), &plan->s3, true, err);
-    plan->local = rc == LK_OK && lk_data_dir_is_local(dir);
+    lk_rc       rc = lk_data_dir_open(&dir, lk_bytes_of(plan->data_dir), &plan->s3, true, err);
+    const char *path = rc == LK_OK ? lk_data_dir_path(dir) : NULL;
+    plan->directory = path == NULL ? NULL : lk_arena_text(&plan->arena, lk_bytes_of(path));
     lk_data_dir_close(dir);
+    struct stat about;
+    if (plan->directory != NULL && stat(plan->directory, &about) == 0 && !S_ISDIR(about.st_mode)) {
+        return lk_refuse(err, LK_E_INVALID_CONFIG,
+            "%s is a file; the data directory must be a directory, or a path where one can be made",
+            plan->directory);
+    }
     return rc;
 }
 

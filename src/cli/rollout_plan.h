@@ -21,7 +21,7 @@ typedef struct lk_rollout_plan {
     const char       *data_dir;
     const char       *instance_id, *instance_source; /* "--instance-id", a variable's name, or "default" */
     lk_uuid           shard;
-    bool              local; /* the data directory is one */
+    const char       *directory; /* the data directory, when it is one of this machine; else NULL */
     lk_s3_options     s3;
     uint64_t          blob_bytes_max;
     lk_tls_identity   tls;

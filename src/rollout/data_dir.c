@@ -198,6 +198,11 @@ bool lk_data_dir_is_local(const lk_data_dir *dir)
     return dir->local;
 }
 
+const char *lk_data_dir_path(const lk_data_dir *dir)
+{
+    return dir->local ? dir->path.data : NULL;
+}
+
 static int compare_names(const void *a, const void *b)
 {
     return lk_bytes_compare(*(const lk_bytes *)a, *(const lk_bytes *)b);

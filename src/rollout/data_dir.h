@@ -23,8 +23,9 @@ lk_data_dir *lk_data_dir_over(lk_store *root, lk_bytes location);
 
 void lk_data_dir_close(lk_data_dir *dir); /* accepts NULL */
 
-/* Whether it is a directory of this machine. */
-bool lk_data_dir_is_local(const lk_data_dir *dir);
+/* Whether it is a directory of this machine; its path, NULL when it is none. */
+bool        lk_data_dir_is_local(const lk_data_dir *dir);
+const char *lk_data_dir_path(const lk_data_dir *dir);
 
 /* LK_E_STORE_FULL when the disk of a local directory has fewer bytes free for us. Storage of others is their concern. */
 LK_MUST_CHECK lk_rc lk_data_dir_room(const lk_data_dir *dir, uint64_t bytes, lk_err *err);

@@ -176,6 +176,7 @@ def test_who_an_instance_is(flags, environment, instance, source):
     (["--data-dir", "gs://bucket/x"], {}, "gs://"),
     (["--data-dir", "az://container/x"], {}, "az://"),
     (["--data-dir", "s3://"], {}, "s3://"),
+    (["--data-dir", "/etc/passwd"], {}, "/etc/passwd is a file"),
     (["--host", "rollout.example"], {}, "rollout.example"),
     (["--host", "0.0.0.0"], {}, "--tls-cert and --tls-key, and --auth-token-file; or LAKE_ALLOW_INSECURE=1"),
     (["--require-instance-id"], {}, "set INSTANCE_ID"),
@@ -189,6 +190,11 @@ def test_a_bad_setting_ends_with_2_and_one_line(tmp_path, flags, environment, sa
         assert done.returncode == 2, done.stderr
         assert said in done.stderr.decode() and done.stderr.count(b"\n") == 1 and done.stdout == b""
     assert list(tmp_path.iterdir()) == []
+
+
+def test_a_data_directory_that_cannot_be_made_ends_the_start():
+    done = run("rollout", "--port", "0", "--data-dir", "/proc/nowhere", check=False)
+    assert done.returncode == 2 and b"cannot use the data directory: make directory /proc/nowhere" in done.stderr
 
 
 def test_an_override_by_name_lets_it_listen_everywhere():
@@ -205,6 +211,7 @@ def test_help_lists_every_flag_with_its_variable():
     for verb in ("serve", "put", "list", "get", "blob", "merge", "fsck", "adopt", "gc"):
         assert run("rollout", verb, "--help").stdout.startswith(b"usage: lake rollout " + verb.encode())
     assert b"rollout put" in run("--help").stdout
+    assert max(map(len, text.splitlines())) <= 121 and "refuses to start as instance default [ROLLOUT_REQUIRE_INSTANCE_ID=1]" in text
     mistyped = run("rollout", "lst", check=False)
     assert mistyped.returncode == 2 and b"there is no 'lake rollout lst'" in mistyped.stderr
 
