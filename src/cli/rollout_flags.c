@@ -10,35 +10,47 @@ static const struct flag {
     size_t      setting;
 } table[] = {
 #define FLAG(name, field, value) {name, value, LK_SETTING(field)},
-    FLAG("--host", rollout_host, "ADDRESS") FLAG("--port", rollout_port, "N") FLAG(
-        "--data-dir", rollout_data_dir, "DIR|s3://..") FLAG("--instance-id", instance_id,
-        "ID") FLAG("--require-instance-id", rollout_require_instance_id,
-        NULL) FLAG("--rollout-merge-after-generations", rollout_merge_after, "N") FLAG("--merge-mode",
-        rollout_merge_mode, "inline|background") FLAG("--rollout-cleanup-interval-secs",
-        rollout_cleanup_interval_secs, "N") FLAG("--rollout-cleanup-min-generations",
-        rollout_cleanup_min_generations, "N") FLAG("--rollout-merge-max-generations",
-        rollout_merge_max_generations, "N") FLAG("--rollout-merge-max-bytes", rollout_merge_max_bytes, "N")
-        FLAG("--collect-grace-secs", rollout_collect_grace_secs, "N") FLAG("--visibility", rollout_visibility,
-            "immediate|deferred") FLAG("--rollout-flush-interval-secs", rollout_flush_interval_secs,
-            "N") FLAG("--group-commit-us", rollout_group_commit_us, "N") FLAG("--fsync", rollout_fsync,
-            "always|never") FLAG("--wal", rollout_wal, "auto|always|never") FLAG("--wal-gc", rollout_wal_gc,
-            NULL) FLAG("--on-conflict", rollout_on_conflict, "error|keep|accept") FLAG("--strict-alignment",
-            rollout_strict_alignment, NULL) FLAG("--schema-profile", rollout_schema_profile, "v036|v031")
-            FLAG("--checkout-scope", rollout_checkout_scope, "request|shared") FLAG(
-                "--rollout-wal-pending-warn-generations", rollout_wal_pending_warn, "N")
-                FLAG("--rollout-wal-pending-max-generations", rollout_wal_pending_max, "N") FLAG(
-                    "--max-body", rollout_max_body_bytes, "BYTES") FLAG("--request-body-idle-timeout-secs",
-                    request_body_idle_secs, "N") FLAG("--max-queued-bytes", rollout_max_queued_bytes, "BYTES")
-                    FLAG("--rollout-max-inflight-blob-bytes", rollout_max_inflight_blob_bytes, "auto|BYTES")
-                        FLAG("--rollout-cache-bytes", rollout_cache_bytes, "BYTES")
-                            FLAG("--rollout-cache-capacity", rollout_cache_capacity, "N")
-                                FLAG("--disk-low-bytes", rollout_disk_low_bytes, "BYTES")
-                                    FLAG("--drain-secs", rollout_drain_secs, "N")
-                                        FLAG("--storage-endpoint", rollout_storage_endpoint, "URL")
-                                            FLAG("--tls-cert", rollout_tls_cert, "FILE")
-                                                FLAG("--tls-key", rollout_tls_key, "FILE")
-                                                    FLAG("--auth-token-file", rollout_auth_token_file, "FILE")
-                                                        FLAG("--cors", rollout_cors, "auto|always|never")
+    /* clang-format off */
+    FLAG("--host", rollout_host, "ADDRESS")
+    FLAG("--port", rollout_port, "N")
+    FLAG("--data-dir", rollout_data_dir, "DIR|s3://..")
+    FLAG("--instance-id", instance_id, "ID")
+    FLAG("--require-instance-id", rollout_require_instance_id, NULL)
+    FLAG("--rollout-merge-after-generations", rollout_merge_after, "N")
+    FLAG("--merge-mode", rollout_merge_mode, "inline|background")
+    FLAG("--rollout-cleanup-interval-secs", rollout_cleanup_interval_secs, "N")
+    FLAG("--rollout-cleanup-min-generations", rollout_cleanup_min_generations, "N")
+    FLAG("--rollout-merge-max-generations", rollout_merge_max_generations, "N")
+    FLAG("--rollout-merge-max-bytes", rollout_merge_max_bytes, "N")
+    FLAG("--collect-grace-secs", rollout_collect_grace_secs, "N")
+    FLAG("--visibility", rollout_visibility, "immediate|deferred")
+    FLAG("--rollout-flush-interval-secs", rollout_flush_interval_secs, "N")
+    FLAG("--group-commit-us", rollout_group_commit_us, "N")
+    FLAG("--fsync", rollout_fsync, "always|never")
+    FLAG("--wal", rollout_wal, "auto|always|never")
+    FLAG("--wal-gc", rollout_wal_gc, NULL)
+    FLAG("--on-conflict", rollout_on_conflict, "error|keep|accept")
+    FLAG("--strict-alignment", rollout_strict_alignment, NULL)
+    FLAG("--schema-profile", rollout_schema_profile, "v036|v031")
+    FLAG("--checkout-scope", rollout_checkout_scope, "request|shared")
+    FLAG("--rollout-wal-pending-warn-generations", rollout_wal_pending_warn, "N")
+    FLAG("--rollout-wal-pending-max-generations", rollout_wal_pending_max, "N")
+    FLAG("--max-body", rollout_max_body_bytes, "BYTES")
+    FLAG("--request-body-idle-timeout-secs", request_body_idle_secs, "N")
+    FLAG("--max-queued-bytes", rollout_max_queued_bytes, "BYTES")
+    FLAG("--rollout-max-inflight-blob-bytes", rollout_max_inflight_blob_bytes, "auto|BYTES")
+    FLAG("--max-answer-bytes", rollout_max_answer_bytes, "BYTES")
+    FLAG("--answer-idle-secs", rollout_answer_idle_secs, "N")
+    FLAG("--rollout-cache-bytes", rollout_cache_bytes, "BYTES")
+    FLAG("--rollout-cache-capacity", rollout_cache_capacity, "N")
+    FLAG("--disk-low-bytes", rollout_disk_low_bytes, "BYTES")
+    FLAG("--drain-secs", rollout_drain_secs, "N")
+    FLAG("--storage-endpoint", rollout_storage_endpoint, "URL")
+    FLAG("--tls-cert", rollout_tls_cert, "FILE")
+    FLAG("--tls-key", rollout_tls_key, "FILE")
+    FLAG("--auth-token-file", rollout_auth_token_file, "FILE")
+    FLAG("--cors", rollout_cors, "auto|always|never")
+/* clang-format on */
 #undef FLAG
 };
 

@@ -42,6 +42,8 @@ static lk_rc open_door(lk_rollout_node *node, const lk_rollout_plan *plan, lk_er
         .body_idle_ms = c->request_body_idle_secs * 1000,
         .blob_bytes_max = plan->blob_bytes_max,
         .queued_bytes_max = c->rollout_max_queued_bytes,
+        .answer_bytes_max = c->rollout_max_answer_bytes,
+        .answer_idle_ms = c->rollout_answer_idle_secs * 1000,
         .group_commit_us = c->rollout_group_commit_us, /* the door gathers, so its stores need not */
         .shared_checkout = strcmp(c->rollout_checkout_scope, "shared") == 0,
         .cors = strcmp(c->rollout_cors, "auto") == 0 ? open_to_all : strcmp(c->rollout_cors, "always") == 0,

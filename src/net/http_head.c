@@ -397,22 +397,27 @@ bool lk_http_decode(lk_bytes text, lk_arena *arena, lk_bytes *out)
     return decode(text, false, arena, out);
 }
 
+bool lk_http_query_next(lk_bytes *query, lk_arena *arena, lk_bytes *name, lk_bytes *raw)
+{
+    lk_bytes rest = *query, pair = *query, key;
+    if (!take_until(&rest, '&', &pair)) {
+        rest = (lk_bytes){0};
+    }
+    *query = rest;
+    *raw = pair;
+    if (!take_until(raw, '=', &key)) {
+        key = pair;
+        *raw = (lk_bytes){0};
+    }
+    return decode(key, true, arena, name);
+}
+
 bool lk_http_query_value(lk_bytes query, const char *name, lk_arena *arena, lk_bytes *value, bool *found)
 {
     *found = false;
     while (query.size > 0) {
-        lk_bytes rest = query, pair = query, key, raw;
-        if (!take_until(&rest, '&', &pair)) {
-            rest = (lk_bytes){0};
-        }
-        query = rest;
-        raw = pair;
-        if (!take_until(&raw, '=', &key)) {
-            key = pair;
-            raw = (lk_bytes){0};
-        }
-        lk_bytes plain;
-        if (!decode(key, true, arena, &plain)) {
+        lk_bytes plain, raw;
+        if (!lk_http_query_next(&query, arena, &plain, &raw)) {
             return false;
         }
         if (lk_bytes_equal(plain, lk_bytes_of(name))) {

@@ -60,6 +60,9 @@ lk_http_parsed lk_http_chunks_take(lk_http_chunks *chunks, lk_bytes input, lk_by
 /* Percent-decodes into the arena (a plus stays one). false for a malformed escape or a NUL. */
 bool lk_http_decode(lk_bytes text, lk_arena *arena, lk_bytes *out);
 
+/* Takes the first parameter off a query that is not empty: its decoded name, its value as it was sent. false: malformed. */
+bool lk_http_query_next(lk_bytes *query, lk_arena *arena, lk_bytes *name, lk_bytes *raw);
+
 /* The decoded value of a query parameter (where a plus is a blank). *found; false for a malformed one. */
 bool lk_http_query_value(lk_bytes query, const char *name, lk_arena *arena, lk_bytes *value, bool *found);
 

@@ -288,7 +288,7 @@ static lk_rc next_batch(lk_batches *batches, struct ArrowArray *out, lk_err *err
     rc = lk_query_fetch(&s->columns, places, count, out, err);
     if (rc == LK_OK) {
         s->at += count;
-        s->batch_rows = lk_query_batch_rows(&s->columns, count, out);
+        s->batch_rows = lk_query_next_rows(&s->columns, s->batch_rows, out);
     }
     free(places);
     return rc;
@@ -337,7 +337,7 @@ static lk_rc open_sorted(
         close_stream(&s->base);
         return rc;
     }
-    s->batch_rows = lk_query_batch_rows(&s->columns, 0, NULL);
+    s->batch_rows = lk_query_first_rows(&s->columns);
     cut_page(s, query);
     *out = &s->base;
     return LK_OK;

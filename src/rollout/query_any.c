@@ -67,7 +67,7 @@ static lk_rc next_of_sources(stream *s, struct ArrowArray *out, lk_err *err)
         const lk_query_place *places = (const lk_query_place *)(const void *)s->places.data + s->at;
         rc = lk_query_fetch(&s->columns, places, count, out, err);
         s->at += count;
-        s->batch_rows = rc == LK_OK ? lk_query_batch_rows(&s->columns, count, out) : s->batch_rows;
+        s->batch_rows = rc == LK_OK ? lk_query_next_rows(&s->columns, s->batch_rows, out) : s->batch_rows;
     }
     return rc;
 }
@@ -230,7 +230,7 @@ lk_rc lk_query_any_open(
         rc = lk_schema_copy(&s->columns.schema, &s->base.schema, err);
     }
     if (rc == LK_OK) {
-        s->batch_rows = lk_query_batch_rows(&s->columns, 0, NULL);
+        s->batch_rows = lk_query_first_rows(&s->columns);
         rc = look_ahead(s, err);
     }
     if (rc != LK_OK) {

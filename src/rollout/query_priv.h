@@ -9,7 +9,7 @@
 
 #define LK_QUERY_BASE UINT32_MAX
 
-enum { LK_QUERY_BATCH_ROWS = 1024, LK_QUERY_PAYLOAD_BYTES = 4 * 1024 * 1024 };
+enum { LK_QUERY_FIRST_ROWS = 256, LK_QUERY_BATCH_ROWS = 1024, LK_QUERY_BATCH_BYTES = 8 * 1024 * 1024 };
 
 /* Where a row is: in a source, or at an address of the base table. */
 typedef struct lk_query_place {
@@ -36,8 +36,9 @@ void lk_query_columns_deinit(lk_query_columns *columns);
 LK_MUST_CHECK lk_rc lk_query_fetch(const lk_query_columns *columns, const lk_query_place *places,
     size_t count, struct ArrowArray *out, lk_err *err);
 
-/* How many of the next rows are fetched together, and what the last ones took: payloads are large or small. */
-size_t lk_query_batch_rows(const lk_query_columns *columns, size_t last_rows, const struct ArrowArray *last);
+/* How many rows are fetched together at first, and from what the last ones took: a batch has about LK_QUERY_BATCH_BYTES at most. */
+size_t lk_query_first_rows(const lk_query_columns *columns);
+size_t lk_query_next_rows(const lk_query_columns *columns, size_t batch_rows, const struct ArrowArray *last);
 
 /* All filters over the columns of a schema, in the arena; NULL: none. *never when one is over a column that it lacks. */
 const lk_predicate *lk_query_condition(

@@ -128,19 +128,20 @@ void lk_query_columns_deinit(lk_query_columns *columns)
     free(columns->of_rows);
 }
 
-size_t lk_query_batch_rows(const lk_query_columns *columns, size_t last_rows, const struct ArrowArray *last)
+size_t lk_query_first_rows(const lk_query_columns *columns)
 {
-    if (columns->payload_at == SIZE_MAX) {
-        return LK_QUERY_BATCH_ROWS;
+    return columns->payload_at == SIZE_MAX ? LK_QUERY_FIRST_ROWS : 1;
+}
+
+size_t lk_query_next_rows(const lk_query_columns *columns, size_t batch_rows, const struct ArrowArray *last)
+{
+    size_t rows = (size_t)last->length;
+    if (lk_array_bytes(&columns->schema, last) > LK_QUERY_BATCH_BYTES) {
+        return (rows + 1) / 2;
     }
-    if (last_rows == 0) {
-        return 1;
-    }
-    const struct ArrowArray *payloads = last->children[columns->payload_at];
-    const int64_t           *ends = payloads->buffers[1];
-    bool small = ends == NULL || ends[payloads->offset + payloads->length] < LK_QUERY_PAYLOAD_BYTES;
-    return small ? (last_rows * 2 < LK_QUERY_BATCH_ROWS ? last_rows * 2 : LK_QUERY_BATCH_ROWS)
-                 : (last_rows + 1) / 2;
+    return rows < batch_rows                      ? batch_rows
+           : batch_rows < LK_QUERY_BATCH_ROWS / 2 ? batch_rows * 2
+                                                  : LK_QUERY_BATCH_ROWS;
 }
 
 /* -- rows of a dataset ----------------------------------------------------------------------------------------------- */

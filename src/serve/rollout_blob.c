@@ -119,23 +119,45 @@ static span choose_span(const rollout_call *call, uint64_t size, lk_bytes tag)
 
 /* -- answers ----------------------------------------------------------------------------------------------------------- */
 
-static lk_rc send_span(rollout_call *call, lk_rollout_blob *blob, span s, lk_err *err)
+/* A payload on its way out, in the exchange's arena. */
+typedef struct sending {
+    rollout_call     *call;
+    lk_rollout_store *store;
+    lk_rollout_blob  *blob;
+    uint64_t          at, left;
+} sending;
+
+static void end(sending *s)
 {
-    lk_rc rc = LK_OK;
-    bool  is_head = lk_bytes_equal(lk_http_request(call->exchange)->method, LK_LITERAL("HEAD"));
-    for (uint64_t at = 0; rc == LK_OK && at < s.size && !is_head;) {
+    lk_http_exchange *exchange = s->call->exchange;
+    lk_rollout_blob_close(s->blob);
+    lk_rollout_store_unref(s->store);
+    lk_http_end(exchange); /* short of its length, the answer closes the connection */
+}
+
+/* On, until the end or until the peer has enough for now. */
+static void go_on(lk_http_exchange *exchange, void *context)
+{
+    sending *s = context;
+    lk_err   ignored = {0};
+    lk_rc    rc = LK_OK;
+    while (rc == LK_OK && s->left > 0) {
         lk_buf frame = {0};
-        size_t size = s.size - at < FRAME ? (size_t)(s.size - at) : FRAME;
+        size_t size = s->left < FRAME ? (size_t)s->left : FRAME;
         lk_buf_reserve(&frame, size);
-        rc = lk_rollout_blob_read(blob, s.first + at, frame.data, size, err);
+        rc = lk_rollout_blob_read(s->blob, s->at, frame.data, size, &ignored);
         frame.size = size;
-        at += size;
+        s->at += size;
+        s->left -= size;
         if (rc == LK_OK) {
-            rc = lk_http_write_buf(call->exchange, &frame, err);
+            rc = lk_http_write_buf(exchange, &frame, &ignored);
         }
         lk_buf_deinit(&frame);
+        if (rc == LK_OK && s->left > 0 && !lk_http_await_room(exchange, go_on, s)) {
+            return;
+        }
     }
-    return rc;
+    end(s);
 }
 
 static const char *type_of(rollout_call *call, const lk_rollout_blob *blob)
@@ -156,8 +178,9 @@ static lk_rc refuse_range(rollout_call *call, uint64_t size, lk_err *err)
     return lk_refuse(err, LK_E_RANGE, "the payload has %llu bytes", (unsigned long long)size);
 }
 
-/* Answers; when something fails on the way the connection tells. */
-static lk_rc answer(rollout_call *call, lk_rollout_blob *blob, lk_bytes tag, lk_err *err)
+/* Begins the answer; *left is what follows of the payload. */
+static lk_rc begin(
+    rollout_call *call, lk_rollout_blob *blob, lk_bytes tag, uint64_t *at, uint64_t *left, lk_err *err)
 {
     uint64_t  size = lk_rollout_blob_size(blob);
     span      s = choose_span(call, size, tag);
@@ -181,9 +204,8 @@ static lk_rc answer(rollout_call *call, lk_rollout_blob *blob, lk_bytes tag, lk_
     }
     lk_http_begin(call->exchange, s.partial ? 206 : 200, type_of(call, blob), s.size);
     atomic_fetch_add(&call->service->blob_bytes, s.size);
-    lk_err ignored = {0};
-    lk_rc  sent = send_span(call, blob, s, &ignored);
-    (void)sent; /* short of its length, the answer closes the connection */
+    *at = s.first;
+    *left = lk_bytes_equal(lk_http_request(call->exchange)->method, LK_LITERAL("HEAD")) ? 0 : s.size;
     return LK_OK;
 }
 
@@ -207,11 +229,14 @@ lk_rc rollout_blob(rollout_call *call, lk_err *err)
     }
     rc = rc == LK_OK ? tag_of(call, snapshot, blob, &tag, err) : rc;
     lk_rollout_snapshot_unref(snapshot); /* an open blob stays readable */
-    rc = rc == LK_OK ? answer(call, blob, tag, err) : rc;
+    sending *s = lk_arena_take(call->arena, sizeof *s);
+    *s = (sending){.call = call, .store = store, .blob = blob};
+    rc = rc == LK_OK ? begin(call, blob, tag, &s->at, &s->left, err) : rc;
+    if (rc == LK_OK) {
+        go_on(call->exchange, s);
+        return LK_OK;
+    }
     lk_rollout_blob_close(blob);
     lk_rollout_store_unref(store);
-    if (rc == LK_OK) {
-        lk_http_end(call->exchange);
-    }
     return rc;
 }

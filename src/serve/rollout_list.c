@@ -1,175 +1,39 @@
-/*
- * rollout_list.c - records go out: a page of a list, a trajectory, one record. As JSON, a line each, as Arrow batches or a Parquet
- * file; made batch by batch, so that memory does not grow with the answer.
- */
+/* rollout_list.c - records go out: a page of a list, a trajectory, one record; in which form, rollout_forms.c. */
 #include "serve/rollout_list.h"
 
-#include "arrow/ipc.h"
 #include "rollout/cell.h"
 #include "rollout/records_json.h"
-#include "serve/rollout_output.h"
-#include "serve/rollout_table.h"
+#include "serve/rollout_forms.h"
 
-#include <errno.h>
-#include <fcntl.h>
-#include <stdio.h>
 #include <stdlib.h>
-#include <unistd.h>
 
-/* -- forms ------------------------------------------------------------------------------------------------------------ */
+/* -- rows as an answer ------------------------------------------------------------------------------------------------- */
 
-/* Writes the rows of a stream with `between` between them. */
-static lk_rc write_rows(lk_batches *rows, const char *between, rollout_output *out, lk_err *err)
+static rollout_source *source_of(
+    rollout_call *call, const lk_rollout_list_query *query, lk_batches *rows, lk_bytes next_cursor)
 {
-    lk_rc rc = LK_OK;
-    bool  first = true;
-    for (bool more = true; more && rc == LK_OK;) {
-        struct ArrowArray batch = {0};
-        rc = lk_batches_next(rows, &batch, err);
-        more = rc == LK_OK && batch.release != NULL;
-        for (int64_t row = 0; more && rc == LK_OK && row < batch.length; row++) {
-            lk_buf_append_text(&out->held, first ? "" : between);
-            lk_record_write_json(&rows->schema, &batch, row, &out->held);
-            first = false;
-            rc = rollout_output_flush(out, err);
-        }
-        lk_array_release(&batch);
-    }
-    return rc;
-}
-
-static lk_rc write_json(lk_batches *rows, lk_bytes next_cursor, rollout_output *out, lk_err *err)
-{
-    lk_buf_append_text(&out->held, "{\"records\":[");
-    lk_rc rc = write_rows(rows, ",", out, err);
-    lk_buf_append_text(&out->held, "]");
-    if (next_cursor.size > 0) {
-        lk_buf_format(&out->held, ",\"next_cursor\":\"%.*s\"", LK_FMT(next_cursor));
-    }
-    lk_buf_append_text(&out->held, "}");
-    return rc;
-}
-
-static lk_rc write_ndjson(lk_batches *rows, rollout_output *out, lk_err *err)
-{
-    lk_rc rc = write_rows(rows, "\n", out, err);
-    if (rc == LK_OK && (out->began || out->held.size > 0)) {
-        lk_buf_append_text(&out->held, "\n");
-    }
-    return rc;
-}
-
-typedef struct sink {
-    lk_ipc_sink     base;
-    rollout_output *out;
-} sink;
-
-static lk_rc write_sink(lk_ipc_sink *base, const void *data, size_t size, lk_err *err)
-{
-    sink *s = (sink *)base;
-    lk_buf_append(&s->out->held, data, size);
-    return rollout_output_flush(s->out, err);
-}
-
-static lk_rc write_batches(lk_batches *batches, rollout_output *out, lk_err *err)
-{
-    sink           to = {{write_sink}, out};
-    lk_ipc_writer *writer = NULL;
-    lk_rc          rc = lk_ipc_writer_open(&batches->schema, LK_IPC_STREAM, &to.base, &writer, err);
-    for (bool more = true; more && rc == LK_OK;) {
-        struct ArrowArray batch = {0};
-        rc = lk_batches_next(batches, &batch, err);
-        more = rc == LK_OK && batch.release != NULL;
-        if (more) {
-            lk_shared_array *shared = lk_array_share(&batch);
-            rc = lk_ipc_writer_write(writer, shared, err);
-            lk_shared_array_unref(shared);
-        }
-    }
-    if (rc == LK_OK) {
-        rc = lk_ipc_writer_finish(writer, err);
-    }
-    lk_ipc_writer_close(writer);
-    return rc;
-}
-
-/* Takes rows. */
-static lk_rc write_arrow(lk_batches *rows, rollout_output *out, lk_err *err)
-{
-    lk_batches *batches = NULL;
-    lk_rc       rc = rollout_table_open(rows, &batches, err);
-    if (rc == LK_OK) {
-        rc = write_batches(batches, out, err);
-        lk_batches_close(batches);
-    }
-    return rc;
-}
-
-/* A Parquet file has its index at its end, so it is made as a file first. */
-static lk_rc write_parquet(rollout_call *call, lk_batches *rows, rollout_output *out, lk_err *err)
-{
-    char     directory[] = P_tmpdir "/lake-parquet-XXXXXX", path[sizeof directory + 8];
-    char     bytes[64 * 1024];
-    uint64_t count = 0;
-    ssize_t  got = 1;
-    int      fd = -1;
-    if (mkdtemp(directory) == NULL) {
-        return lk_fail(err, LK_E_IO, "no temporary directory: %s", strerrordesc_np(errno));
-    }
-    (void)snprintf(path, sizeof path, "%s/rows", directory);
-    lk_rc rc = call->service->options.write_parquet(rows, path, &count, err);
-    fd = rc == LK_OK ? open(path, O_RDONLY | O_CLOEXEC) : -1;
-    (void)unlink(path);
-    (void)rmdir(directory);
-    while (rc == LK_OK && got > 0) {
-        got = fd < 0 ? -1 : read(fd, bytes, sizeof bytes);
-        if (got < 0) {
-            rc = lk_fail(err, LK_E_IO, "a temporary file could not be read back");
-        } else {
-            lk_buf_append(&out->held, bytes, (size_t)got);
-            rc = rollout_output_flush(out, err);
-        }
-    }
-    if (fd >= 0) {
-        close(fd);
-    }
-    return rc;
-}
-
-static lk_rc write_form(rollout_call *call, const lk_rollout_list_query *query, lk_batches *rows,
-    lk_bytes next_cursor, rollout_output *out, lk_err *err)
-{
+    rollout_answers *answers = &call->service->answers;
     switch (query->format) {
-    case LK_ROLLOUT_AS_JSON:
-        return write_json(rows, next_cursor, out, err);
     case LK_ROLLOUT_AS_NDJSON:
-        return write_ndjson(rows, out, err);
+        return rollout_ndjson_source(rows, answers);
     case LK_ROLLOUT_AS_ARROW:
-        return write_arrow(rows, out, err);
+        return rollout_arrow_source(rows, answers);
     case LK_ROLLOUT_AS_PARQUET:
-        return write_parquet(call, rows, out, err);
+        return rollout_parquet_source(rows, call->service->options.write_parquet);
+    case LK_ROLLOUT_AS_JSON:
+        break;
     }
-    return LK_OK;
+    return rollout_json_source(rows, answers, next_cursor);
 }
 
-lk_rc rollout_answer_rows(rollout_call *call, const lk_rollout_list_query *query, lk_batches *rows,
-    lk_bytes next_cursor, lk_err *err)
+void rollout_answer_rows(
+    rollout_call *call, const lk_rollout_list_query *query, lk_batches *rows, lk_bytes next_cursor)
 {
-    rollout_output out;
-    rollout_output_open(&out, call->exchange, lk_rollout_format_type(query->format));
     if (query->format != LK_ROLLOUT_AS_JSON && next_cursor.size > 0) {
         lk_http_add_field(call->exchange, "Next-Cursor", next_cursor);
     }
-    lk_rc rc = write_form(call, query, rows, next_cursor, &out, err);
-    if (query->format != LK_ROLLOUT_AS_ARROW) {
-        lk_batches_close(rows);
-    }
-    if (rc == LK_OK) {
-        rollout_output_finish(&out);
-    } else if (!rollout_output_abort(&out)) {
-        rc = LK_OK;
-    }
-    return rc;
+    rollout_output_send(
+        call->exchange, lk_rollout_format_type(query->format), source_of(call, query, rows, next_cursor));
 }
 
 /* -- lists ------------------------------------------------------------------------------------------------------------- */
@@ -180,15 +44,11 @@ lk_rc rollout_read_query(rollout_call *call, lk_rollout_list_query *out, lk_err 
     lk_rc               rc = lk_rollout_list_query_read(head->query, call->arena, out, err);
     out->format = out->has_format ? out->format : lk_rollout_format_of(head);
     out->query.cancel = lk_http_cancel(call->exchange);
-    out->query.budget = &call->service->memory;
+    out->query.budget = &call->service->answers.budget;
     if (out->version == 0 && !out->has_cursor) {
         out->version = rollout_pinned(call->service, call->target.name);
     }
     call->is_pinned = out->has_cursor || out->version > 0;
-    bool has_bytes = out->format == LK_ROLLOUT_AS_ARROW || out->format == LK_ROLLOUT_AS_PARQUET;
-    if (rc == LK_OK && out->inline_payload && !has_bytes) {
-        rc = lk_refuse(err, LK_E_INVALID_REQUEST, "payload=inline goes with format=arrow or format=parquet");
-    }
     if (rc == LK_OK && out->format == LK_ROLLOUT_AS_PARQUET && call->service->options.write_parquet == NULL) {
         rc = lk_refuse(err, LK_E_UNSUPPORTED_MEDIA, "this server writes no Parquet");
     }
@@ -242,6 +102,11 @@ static lk_rc open_rows(
     if (rc == LK_OK) {
         rc = lk_rollout_query_open(snapshot, &q->query, rows, err);
     }
+    if (rc == LK_E_LIMIT && err->detail[0] == '\0') {
+        lk_detail(err,
+            "the keys of so many records need more than readers may hold (--max-answer-bytes); read "
+            "pages with limit= and cursor=, or with order=none");
+    }
     if (rc == LK_OK) {
         rc = write_cursor(store, snapshot, q, *rows, next_cursor, err);
     }
@@ -262,7 +127,10 @@ static lk_rc answer_query(rollout_call *call, lk_rollout_list_query *query, lk_e
                              ? lk_arena_copy(call->arena, lk_buf_view(&next_cursor))
                              : (lk_bytes){0};
     lk_buf_deinit(&next_cursor);
-    return rc == LK_OK ? rollout_answer_rows(call, query, rows, cursor, err) : rc;
+    if (rc == LK_OK) {
+        rollout_answer_rows(call, query, rows, cursor);
+    }
+    return rc;
 }
 
 lk_rc rollout_list(rollout_call *call, lk_err *err)
@@ -371,7 +239,8 @@ lk_rc rollout_trajectory(rollout_call *call, lk_err *err)
         lk_schema_release(&schema);
         return rc;
     }
-    return rollout_answer_rows(call, &query, lk_batches_of(&schema, &sorted, 1), (lk_bytes){0}, err);
+    rollout_answer_rows(call, &query, lk_batches_of(&schema, &sorted, 1), (lk_bytes){0});
+    return LK_OK;
 }
 
 /* -- one record --------------------------------------------------------------------------------------------------------- */
@@ -404,7 +273,6 @@ lk_rc rollout_get(rollout_call *call, lk_err *err)
     lk_rollout_store     *store = NULL;
     lk_rollout_snapshot  *snapshot = NULL;
     lk_rollout_list_query query;
-    rollout_output        out;
     lk_buf                body = {0};
     lk_rc                 rc = rollout_read_query(call, &query, err);
     if (rc == LK_OK) {
@@ -419,9 +287,7 @@ lk_rc rollout_get(rollout_call *call, lk_err *err)
     lk_rollout_snapshot_unref(snapshot);
     lk_rollout_store_unref(store);
     if (rc == LK_OK) {
-        rollout_output_open(&out, call->exchange, "application/json");
-        out.held = body;
-        rollout_output_finish(&out);
+        rollout_output_whole(call->exchange, "application/json", &body);
     }
     return rc;
 }

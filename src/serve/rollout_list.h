@@ -12,9 +12,10 @@ LK_MUST_CHECK lk_rc rollout_read_query(rollout_call *call, lk_rollout_list_query
 
 /*
  * Answers with the rows of a stream, which it takes, in the form that the query says; next_cursor (empty: none) goes with them: in
- * JSON's object, else in the field Next-Cursor. Not answered when it fails.
+ * JSON's object, else in the field Next-Cursor. The exchange is gone for the caller; query is not looked at any more, next_cursor
+ * lives in the call's arena.
  */
-LK_MUST_CHECK lk_rc rollout_answer_rows(rollout_call *call, const lk_rollout_list_query *query,
-    lk_batches *rows, lk_bytes next_cursor, lk_err *err);
+void rollout_answer_rows(
+    rollout_call *call, const lk_rollout_list_query *query, lk_batches *rows, lk_bytes next_cursor);
 
 #endif

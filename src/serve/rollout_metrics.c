@@ -95,6 +95,10 @@ static void put_service(lk_rollout_service *s, lk_buf *out)
         atomic_load(&s->budget_rejections));
     put_counter(out, "rollout_backpressure_rejections_total", "adds that found too many others waiting",
         atomic_load(&s->backpressure_rejections));
+    put_gauge(out, "rollout_answer_bytes", "what answers hold that readers did not take yet",
+        rollout_answer_bytes(s));
+    put_counter(out, "rollout_answer_rejections_total", "readers that found too many slow ones",
+        atomic_load(&s->answers.rejections));
     put_gauge(out, "rollout_queue_depth", "adds that are not answered yet", atomic_load(&s->adds_in_flight));
 }
 

@@ -1,18 +1,28 @@
 /* rollout_output.c - see rollout_output.h. */
 #include "serve/rollout_output.h"
 
-enum { PIECE = 128 * 1024, WORTH_CODING = 4096 };
+#include "serve/rollout_error.h"
 
-void rollout_output_open(rollout_output *o, lk_http_exchange *exchange, const char *content_type)
+enum { WORTH_CODING = 4096 };
+
+typedef struct output { /* in the exchange's arena */
+    rollout_source     *source;
+    const char         *content_type;
+    lk_rollout_coding   coding;
+    lk_rollout_encoder *encoder;
+    lk_buf              held;
+    bool                began;
+} output;
+
+static output output_of(lk_http_exchange *exchange, const char *content_type)
 {
-    *o = (rollout_output){.exchange = exchange,
-        .content_type = content_type,
-        .coding = lk_rollout_answer_coding(lk_http_request(exchange))};
     lk_http_add_field(exchange, "Vary", LK_LITERAL("Accept, Accept-Encoding"));
+    return (output){
+        .content_type = content_type, .coding = lk_rollout_answer_coding(lk_http_request(exchange))};
 }
 
 /* What is held as it goes on the wire. */
-static void code(rollout_output *o, bool last, lk_buf *out)
+static void code(output *o, lk_http_exchange *exchange, bool last, lk_buf *out)
 {
     if (o->coding == LK_ROLLOUT_IDENTITY) {
         *out = o->held;
@@ -21,58 +31,97 @@ static void code(rollout_output *o, bool last, lk_buf *out)
     }
     if (o->encoder == NULL) {
         o->encoder = lk_rollout_encoder_new(o->coding);
-        lk_http_add_field(o->exchange, "Content-Encoding", lk_bytes_of(lk_rollout_coding_name(o->coding)));
+        lk_http_add_field(exchange, "Content-Encoding", lk_bytes_of(lk_rollout_coding_name(o->coding)));
     }
     lk_rollout_encode(o->encoder, lk_buf_view(&o->held), last, out);
     lk_buf_clear(&o->held);
 }
 
-static lk_rc send(rollout_output *o, bool last, lk_err *err)
+static lk_rc send(output *o, lk_http_exchange *exchange, bool last, lk_err *err)
 {
     lk_buf coded = {0};
-    code(o, last, &coded);
+    code(o, exchange, last, &coded);
     if (!o->began) {
-        lk_http_begin(o->exchange, 200, o->content_type, UINT64_MAX);
+        lk_http_begin(exchange, 200, o->content_type, UINT64_MAX);
         o->began = true;
     }
-    return lk_http_write_buf(o->exchange, &coded, err);
+    return lk_http_write_buf(exchange, &coded, err);
 }
 
-lk_rc rollout_output_flush(rollout_output *o, lk_err *err)
+static void close_output(output *o)
 {
-    return o->held.size < PIECE ? LK_OK : send(o, false, err);
-}
-
-static void close_output(rollout_output *o)
-{
+    if (o->source != NULL) {
+        o->source->close(o->source);
+    }
     lk_rollout_encoder_free(o->encoder);
     lk_buf_deinit(&o->held);
 }
 
-void rollout_output_finish(rollout_output *o)
+static void finish(output *o, lk_http_exchange *exchange)
 {
     lk_err ignored = {0};
     lk_buf coded = {0};
     if (o->began) {
-        lk_rc rc = send(o, true, &ignored);
+        lk_rc rc = send(o, exchange, true, &ignored);
         (void)rc; /* a peer that is gone needs no end */
         close_output(o);
-        lk_http_end(o->exchange);
+        lk_http_end(exchange);
         return;
     }
     if (o->held.size < WORTH_CODING) {
         o->coding = LK_ROLLOUT_IDENTITY;
     }
-    code(o, true, &coded);
+    code(o, exchange, true, &coded);
     close_output(o);
-    lk_http_answer(o->exchange, 200, o->content_type, &coded);
+    lk_http_answer(exchange, 200, o->content_type, &coded);
 }
 
-bool rollout_output_abort(rollout_output *o)
+static void fail(output *o, lk_http_exchange *exchange, const lk_err *err)
 {
     close_output(o);
     if (o->began) {
-        lk_http_abort(o->exchange);
+        lk_http_abort(exchange);
+    } else {
+        lk_rollout_refuse(exchange, err);
     }
-    return !o->began;
+}
+
+/* On, until the end or until the peer has enough for now. */
+static void go_on(lk_http_exchange *exchange, void *context)
+{
+    output *o = context;
+    lk_err  err = {0};
+    lk_rc   rc = LK_OK;
+    bool    more = true, is_head = lk_bytes_equal(lk_http_request(exchange)->method, LK_LITERAL("HEAD"));
+    while (rc == LK_OK && more) {
+        rc = o->source->next(o->source, &o->held, &more, &err);
+        if (rc == LK_OK && more && o->held.size >= ROLLOUT_PIECE) {
+            rc = send(o, exchange, false, &err);
+            more = !is_head; /* its answer was the beginning */
+            if (rc == LK_OK && more && !lk_http_await_room(exchange, go_on, o)) {
+                return;
+            }
+        }
+    }
+    if (rc == LK_OK) {
+        finish(o, exchange);
+    } else {
+        fail(o, exchange, &err);
+    }
+}
+
+void rollout_output_send(lk_http_exchange *exchange, const char *content_type, rollout_source *source)
+{
+    output *o = lk_arena_take(lk_http_arena(exchange), sizeof *o);
+    *o = output_of(exchange, content_type);
+    o->source = source;
+    go_on(exchange, o);
+}
+
+void rollout_output_whole(lk_http_exchange *exchange, const char *content_type, lk_buf *content)
+{
+    output o = output_of(exchange, content_type);
+    o.held = *content;
+    *content = (lk_buf){0};
+    finish(&o, exchange);
 }

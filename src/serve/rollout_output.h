@@ -2,34 +2,34 @@
 #define LK_SERVE_ROLLOUT_OUTPUT_H
 /*
  * rollout_output.h - an answer that is made piece by piece: it goes out whole with its length when it is short, in chunks as
- * it grows otherwise, coded as the request allows. What is held is at most one piece.
+ * it grows otherwise, coded as the request allows.
  *
- *   held --rollout_output_flush, when long--> begun --_finish--> sent
- *     '--_finish: one answer--> sent            '--_abort: the connection closes, so that the client sees the cut
+ *   source --short: one answer--> sent
+ *     '--begun: chunks--> sent        '--a failure: the connection closes, so that the client sees the cut
+ *     '--the peer takes none: no thread is held, the source keeps its place--> begun
  *
- * Threads: confined.
+ * Invariants:
+ *   1. What is held of the content is at most two pieces, and what the connection may queue.
+ *   2. A failure before anything was sent is answered as one.
+ * Threads: a source is used by one thread at a time, not always the same.
  */
 #include "net/http_server.h"
 #include "serve/rollout_media.h"
 
-typedef struct rollout_output {
-    lk_http_exchange   *exchange;
-    const char         *content_type;
-    lk_rollout_coding   coding;
-    lk_rollout_encoder *encoder;
-    lk_buf              held; /* the writer appends here */
-    bool                began;
-} rollout_output;
+enum { ROLLOUT_PIECE = 128 * 1024 };
 
-void rollout_output_open(rollout_output *output, lk_http_exchange *exchange, const char *content_type);
+/* What gives the content, from its beginning to its end. */
+typedef struct rollout_source rollout_source;
+struct rollout_source {
+    /* Appends the next of it, about a piece; *more stays true until the last was appended. */
+    lk_rc (*next)(rollout_source *source, lk_buf *out, bool *more, lk_err *err);
+    void (*close)(rollout_source *source);
+};
 
-/* After something was appended to held: sends it once it is a piece. The peer may be gone: LK_E_CANCELLED, LK_E_DEADLINE. */
-LK_MUST_CHECK lk_rc rollout_output_flush(rollout_output *output, lk_err *err);
+/* Answers with 200 and what the source gives, which it takes. The exchange is gone for the caller. */
+void rollout_output_send(lk_http_exchange *exchange, const char *content_type, rollout_source *source);
 
-/* The end of the answer, and of the exchange. */
-void rollout_output_finish(rollout_output *output);
-
-/* Gives up: true when nothing was sent yet, so that a failure can still be answered. Otherwise the exchange is ended. */
-bool rollout_output_abort(rollout_output *output);
+/* The same of content that is there; takes *content. */
+void rollout_output_whole(lk_http_exchange *exchange, const char *content_type, lk_buf *content);
 
 #endif

@@ -17,29 +17,34 @@ enum { CONTROL_BODY_MAX = 1024 * 1024, BACKLOG = 16384, WORKERS = 64 };
 
 #define MEMORY_MIN (UINT64_C(256) << 20)
 
+#define OF_LIST "limit, offset, filters, order, columns, cursor, version, format, payload"
+#define OF_TAIL "cursor, timeout_ms, filters, order, columns, format, payload"
+
+/* clang-format off */
 static const rollout_method methods[] = {
-    {LK_ROLLOUT_HEALTH, "GET", LK_ROLLOUT_READ, true, ROLLOUT_BODY_NONE, rollout_health},
-    {LK_ROLLOUT_READY, "GET", LK_ROLLOUT_READ, true, ROLLOUT_BODY_NONE, rollout_ready},
-    {LK_ROLLOUT_METRICS, "GET", LK_ROLLOUT_READ, false, ROLLOUT_BODY_NONE, rollout_metrics},
-    {LK_ROLLOUT_STORES, "GET", LK_ROLLOUT_READ, false, ROLLOUT_BODY_NONE, rollout_list_stores},
-    {LK_ROLLOUT_STORES, "POST", LK_ROLLOUT_WRITE, false, ROLLOUT_BODY_CONTROL, rollout_create_store},
-    {LK_ROLLOUT_STORE, "GET", LK_ROLLOUT_READ, false, ROLLOUT_BODY_NONE, rollout_get_store},
-    {LK_ROLLOUT_STORE, "DELETE", LK_ROLLOUT_ADMIN, false, ROLLOUT_BODY_NONE, rollout_delete_store},
-    {LK_ROLLOUT_STORE_SHORT, "GET", LK_ROLLOUT_READ, false, ROLLOUT_BODY_NONE, rollout_get_store},
-    {LK_ROLLOUT_STORE_SHORT, "DELETE", LK_ROLLOUT_ADMIN, false, ROLLOUT_BODY_NONE, rollout_delete_store},
-    {LK_ROLLOUT_STORE_SHORT, "POST", LK_ROLLOUT_WRITE, false, ROLLOUT_BODY_RECORDS, rollout_add},
-    {LK_ROLLOUT_RECORDS, "POST", LK_ROLLOUT_WRITE, false, ROLLOUT_BODY_RECORDS, rollout_add},
-    {LK_ROLLOUT_RECORDS, "GET", LK_ROLLOUT_READ, false, ROLLOUT_BODY_NONE, rollout_list},
-    {LK_ROLLOUT_RECORD, "GET", LK_ROLLOUT_READ, false, ROLLOUT_BODY_NONE, rollout_get},
-    {LK_ROLLOUT_BLOB, "GET", LK_ROLLOUT_READ, false, ROLLOUT_BODY_NONE, rollout_blob},
-    {LK_ROLLOUT_TRAJECTORY, "GET", LK_ROLLOUT_READ, false, ROLLOUT_BODY_NONE, rollout_trajectory},
-    {LK_ROLLOUT_CHECKOUT, "POST", LK_ROLLOUT_READ, false, ROLLOUT_BODY_CONTROL, rollout_checkout},
-    {LK_ROLLOUT_COMPACT, "POST", LK_ROLLOUT_ADMIN, false, ROLLOUT_BODY_CONTROL, rollout_compact},
-    {LK_ROLLOUT_COMPACT_STATS, "GET", LK_ROLLOUT_READ, false, ROLLOUT_BODY_NONE, rollout_compact_stats},
-    {LK_ROLLOUT_STATS, "GET", LK_ROLLOUT_READ, false, ROLLOUT_BODY_NONE, rollout_stats},
-    {LK_ROLLOUT_TAIL, "GET", LK_ROLLOUT_READ, false, ROLLOUT_BODY_NONE, rollout_tail},
-    {LK_ROLLOUT_MERGE, "POST", LK_ROLLOUT_ADMIN, false, ROLLOUT_BODY_CONTROL, rollout_merge},
+    {LK_ROLLOUT_HEALTH, "GET", LK_ROLLOUT_READ, true, ROLLOUT_BODY_NONE, rollout_health, NULL, false},
+    {LK_ROLLOUT_READY, "GET", LK_ROLLOUT_READ, true, ROLLOUT_BODY_NONE, rollout_ready, NULL, false},
+    {LK_ROLLOUT_METRICS, "GET", LK_ROLLOUT_READ, false, ROLLOUT_BODY_NONE, rollout_metrics, NULL, false},
+    {LK_ROLLOUT_STORES, "GET", LK_ROLLOUT_READ, false, ROLLOUT_BODY_NONE, rollout_list_stores, "", false},
+    {LK_ROLLOUT_STORES, "POST", LK_ROLLOUT_WRITE, false, ROLLOUT_BODY_CONTROL, rollout_create_store, "", false},
+    {LK_ROLLOUT_STORE, "GET", LK_ROLLOUT_READ, false, ROLLOUT_BODY_NONE, rollout_get_store, "", false},
+    {LK_ROLLOUT_STORE, "DELETE", LK_ROLLOUT_ADMIN, false, ROLLOUT_BODY_NONE, rollout_delete_store, "", false},
+    {LK_ROLLOUT_STORE_SHORT, "GET", LK_ROLLOUT_READ, false, ROLLOUT_BODY_NONE, rollout_get_store, "", false},
+    {LK_ROLLOUT_STORE_SHORT, "DELETE", LK_ROLLOUT_ADMIN, false, ROLLOUT_BODY_NONE, rollout_delete_store, "", false},
+    {LK_ROLLOUT_STORE_SHORT, "POST", LK_ROLLOUT_WRITE, false, ROLLOUT_BODY_RECORDS, rollout_add, "flush", false},
+    {LK_ROLLOUT_RECORDS, "POST", LK_ROLLOUT_WRITE, false, ROLLOUT_BODY_RECORDS, rollout_add, "flush", false},
+    {LK_ROLLOUT_RECORDS, "GET", LK_ROLLOUT_READ, false, ROLLOUT_BODY_NONE, rollout_list, OF_LIST, true},
+    {LK_ROLLOUT_RECORD, "GET", LK_ROLLOUT_READ, false, ROLLOUT_BODY_NONE, rollout_get, "version", true},
+    {LK_ROLLOUT_BLOB, "GET", LK_ROLLOUT_READ, false, ROLLOUT_BODY_NONE, rollout_blob, "version, ct", true},
+    {LK_ROLLOUT_TRAJECTORY, "GET", LK_ROLLOUT_READ, false, ROLLOUT_BODY_NONE, rollout_trajectory, "version, format", true},
+    {LK_ROLLOUT_CHECKOUT, "POST", LK_ROLLOUT_READ, false, ROLLOUT_BODY_CONTROL, rollout_checkout, "", false},
+    {LK_ROLLOUT_COMPACT, "POST", LK_ROLLOUT_ADMIN, false, ROLLOUT_BODY_CONTROL, rollout_compact, "", false},
+    {LK_ROLLOUT_COMPACT_STATS, "GET", LK_ROLLOUT_READ, false, ROLLOUT_BODY_NONE, rollout_compact_stats, "", false},
+    {LK_ROLLOUT_STATS, "GET", LK_ROLLOUT_READ, false, ROLLOUT_BODY_NONE, rollout_stats, "group_by, filters, version", true},
+    {LK_ROLLOUT_TAIL, "GET", LK_ROLLOUT_READ, false, ROLLOUT_BODY_NONE, rollout_tail, OF_TAIL, true},
+    {LK_ROLLOUT_MERGE, "POST", LK_ROLLOUT_ADMIN, false, ROLLOUT_BODY_CONTROL, rollout_merge, "", false},
 };
+/* clang-format on */
 
 enum { METHODS = sizeof methods / sizeof methods[0] };
 
@@ -122,6 +127,52 @@ static lk_rc authorize(const rollout_call *call, lk_err *err)
     return LK_OK;
 }
 
+/* Whether a list of names has this one. */
+static bool names(const char *list, lk_bytes name)
+{
+    lk_bytes rest = lk_bytes_of(list);
+    bool     found = false;
+    while (rest.size > 0 && !found) {
+        const char *comma = memchr(rest.data, ',', rest.size);
+        size_t      size = comma == NULL ? rest.size : (size_t)(comma - rest.data);
+        size_t      used = comma == NULL ? size : size + 2;
+        found = lk_bytes_equal((lk_bytes){rest.data, size}, name);
+        rest = (lk_bytes){rest.data + used, rest.size - used};
+    }
+    return found;
+}
+
+/* A mistyped parameter would be answered with what nobody asked for. */
+static lk_rc check_parameters(const rollout_call *call, lk_err *err)
+{
+    const char *known = call->method->parameters;
+    lk_bytes    query = lk_http_request(call->exchange)->query, name, raw;
+    while (known != NULL && query.size > 0) {
+        if (!lk_http_query_next(&query, call->arena, &name, &raw)) {
+            return lk_refuse(err, LK_E_INVALID_REQUEST, "the name of a parameter has a broken escape");
+        }
+        if (name.size + raw.size > 0 && !names(known, name)) {
+            return lk_refuse(err, LK_E_INVALID_REQUEST, "there is no parameter \"%.*s\" here; %s%s",
+                (int)(name.size < 40 ? name.size : 40), name.data,
+                known[0] == '\0' ? "this request has none" : "known are ", known);
+        }
+    }
+    return LK_OK;
+}
+
+uint64_t rollout_answer_bytes(lk_rollout_service *s)
+{
+    return atomic_load(&s->answers.budget.used_bytes) + lk_http_server_queued_bytes(s->server);
+}
+
+/* Room for one more answer? What readers took slowly is held until they take it, or are cut off. */
+static lk_rc check_answers(rollout_call *call, lk_err *err)
+{
+    lk_rollout_service *s = call->service;
+    uint64_t            held = rollout_answer_bytes(s);
+    return held < s->answers.budget.limit_bytes ? LK_OK : rollout_answers_refuse(&s->answers, held, err);
+}
+
 /* Room for one more add? A lone one is always let in. */
 static lk_rc check_queue(rollout_call *call, lk_err *err)
 {
@@ -145,6 +196,8 @@ static lk_rc look_at_head(rollout_call *call, lk_err *err)
     }
     if (rc == LK_OK && call->method != NULL) {
         rc = authorize(call, err);
+        rc = rc == LK_OK ? check_parameters(call, err) : rc;
+        rc = rc == LK_OK && call->method->is_long ? check_answers(call, err) : rc;
     }
     if (rc == LK_OK && call->method != NULL && call->method->body == ROLLOUT_BODY_RECORDS) {
         lk_rollout_body_type type;
@@ -209,6 +262,27 @@ static void admit(lk_http_exchange *exchange, void *context, uint64_t *body_max)
     if (call->target.resource ==
         LK_ROLLOUT_HEALTH) { /* alive, though every worker may wait for a slow reader */
         run(exchange, s);
+    }
+}
+
+/* What the sender of a request that the server below refused may do about it. */
+static void explain(lk_http_exchange *exchange, void *context, int status, lk_buf *text)
+{
+    const rollout_call     *call = lk_http_attachment(exchange);
+    const rollout_body_kind body =
+        call == NULL || call->method == NULL ? ROLLOUT_BODY_NONE : call->method->body;
+    (void)context;
+    if (status == 413) {
+        lk_buf_append_text(
+            text, body == ROLLOUT_BODY_RECORDS ? "; send the records in several requests, or raise --max-body"
+                  : body == ROLLOUT_BODY_CONTROL ? "; this path takes a JSON object of a few members"
+                                                 : "; this request has none");
+    } else if (status == 408 && body != ROLLOUT_BODY_NONE) {
+        lk_buf_append_text(text, "; send it without such pauses, or raise --request-body-idle-timeout-secs");
+    } else if (status == 503 && body == ROLLOUT_BODY_RECORDS) {
+        lk_buf_append_text(text, "; try again, or raise --rollout-max-inflight-blob-bytes");
+    } else if (status == 503) {
+        lk_buf_append_text(text, "; try again");
     }
 }
 
@@ -299,10 +373,10 @@ static void set_defaults(lk_rollout_service_options *o)
     o->body_idle_ms = o->body_idle_ms > 0 ? o->body_idle_ms : 120000;
     o->blob_bytes_max = o->blob_bytes_max > 0 ? o->blob_bytes_max : UINT64_C(2) << 30;
     o->queued_bytes_max = o->queued_bytes_max > 0 ? o->queued_bytes_max : UINT64_C(1) << 30;
+    o->answer_bytes_max = o->answer_bytes_max > 0 ? o->answer_bytes_max : UINT64_C(1) << 30;
 }
 
-/* What is made of bodies is about as large as they are, and the largest one must fit beside what others hold; readers need their
- * keys. */
+/* What is made of bodies is about as large as they are, and the largest one must fit beside what others hold. */
 static size_t memory_limit(const lk_rollout_service_options *o)
 {
     uint64_t bodies = o->blob_bytes_max < SIZE_MAX / 4 ? o->blob_bytes_max : SIZE_MAX / 4;
@@ -322,14 +396,18 @@ lk_rc lk_rollout_service_open(
     s->groups = rollout_groups_new();
     lk_mutex_init(&s->mutex, LK_RANK_ADMISSION);
     lk_budget_init(&s->memory, "requests", memory_limit(&s->options), NULL);
+    lk_budget_init(&s->answers.budget, "answers", (size_t)s->options.answer_bytes_max, NULL);
     const lk_http_options http = {.address = options->address,
         .tls = options->tls,
         .worker_count = WORKERS,
         .backlog_max = BACKLOG,
-        .limits = {.body_bytes_max = s->options.blob_bytes_max, .body_idle_ms = s->options.body_idle_ms},
+        .limits = {.body_bytes_max = s->options.blob_bytes_max,
+            .body_idle_ms = s->options.body_idle_ms,
+            .write_idle_ms = s->options.answer_idle_ms},
         .admit = admit,
         .run = run,
         .observe = observe,
+        .explain = explain,
         .context = s};
     lk_rc                 rc = rollout_tails_open(s, &s->tails, err);
     if (rc == LK_OK) {

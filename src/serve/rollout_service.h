@@ -39,6 +39,8 @@ typedef struct lk_rollout_service_options {
     uint64_t                body_idle_ms;     /* 0: 120 s */
     uint64_t                blob_bytes_max;   /* of all requests' bodies at once, 503 above; 0: 2 GiB */
     uint64_t                queued_bytes_max; /* of adds that wait for their flush, 429 above; 0: 1 GiB */
+    uint64_t answer_bytes_max; /* of answers that readers did not take yet, 503 above; 0: 1 GiB */
+    uint64_t answer_idle_ms;   /* a reader that takes next to nothing for so long is cut off; 0: 60 s */
     uint64_t group_commit_us; /* adds wait so long for others to be stored with; 0: while others are stored */
     bool     shared_checkout; /* a checkout moves every reader, as the reference's does */
     bool     cors;            /* any origin may read the answers */

@@ -12,6 +12,7 @@
 #include "net/http_server.h"
 #include "rollout/stores.h"
 #include "serve/rollout_error.h"
+#include "serve/rollout_forms.h"
 #include "serve/rollout_route.h"
 #include "serve/rollout_service.h"
 
@@ -30,6 +31,8 @@ typedef struct rollout_method {
     bool                open; /* to all, also when there are tokens */
     rollout_body_kind   body;
     lk_rc (*run)(rollout_call *call, lk_err *err);
+    const char *parameters; /* that it knows, "a, b"; "": none. NULL: whatever there is */
+    bool        is_long;    /* its answer may be larger than a peer takes at once */
 } rollout_method;
 
 enum { ROLLOUT_DURATION_BUCKETS = 12, ROLLOUT_DURATION_FIRST_US = 500, ROLLOUT_DURATION_FACTOR = 3 };
@@ -49,6 +52,7 @@ struct lk_rollout_service {
     lk_rollout_service_options options; /* with defaults filled in */
     lk_http_server            *server;
     lk_budget                  memory; /* decoded bodies and the records made of them */
+    rollout_answers            answers;
     lk_rollout_token          *tokens;
     lk_buf                     secrets, instance; /* what tokens and options point to */
     struct rollout_repeats    *repeats;           /* rollout_repeat.c */
@@ -108,6 +112,9 @@ LK_MUST_CHECK lk_rc rollout_open_store(rollout_call *call, lk_rollout_store **ou
 void     rollout_pin(lk_rollout_service *service, lk_bytes name, uint64_t version);
 uint64_t rollout_pinned(lk_rollout_service *service, lk_bytes name);
 void     rollout_unpin_all(lk_rollout_service *service);
+
+/* What readers' answers hold, the connections' queues with them. */
+uint64_t rollout_answer_bytes(lk_rollout_service *service);
 
 /* Answers with JSON, taking *body. */
 void rollout_answer_json(rollout_call *call, int status, lk_buf *body);

@@ -83,15 +83,13 @@ static lk_rc look(waiter *w, lk_batches **rows, lk_buf *next, lk_err *err)
     return rc;
 }
 
-static void answer(waiter *w, lk_batches *rows, lk_buf *next, lk_err *err)
+static void answer(waiter *w, lk_batches *rows, lk_buf *next)
 {
     rollout_call *call = w->call;
     lk_bytes      cursor = lk_arena_copy(call->arena, lk_buf_view(next));
     lk_buf_deinit(next);
     release(w);
-    if (rollout_answer_rows(call, &w->query, rows, cursor, err) != LK_OK) {
-        lk_rollout_refuse(call->exchange, err);
-    }
+    rollout_answer_rows(call, &w->query, rows, cursor);
 }
 
 static void fail(waiter *w, const lk_err *err)
@@ -123,7 +121,7 @@ static void serve(void *context)
         lk_buf_deinit(&next);
         fail(w, &err);
     } else if (last || first || lk_rollout_query_count(rows) > 0) {
-        answer(w, rows, &next, &err);
+        answer(w, rows, &next);
     } else {
         lk_batches_close(rows);
         lk_buf_deinit(&w->cursor); /* what was new was filtered out: not to be looked at again */

@@ -306,3 +306,43 @@ def test_compressed_bodies_are_taken_and_given(instance, store, coding):
     broken = raw(instance, store, packed[:-9], **{"Content-Encoding": coding})
     assert (broken.status, broken.code) == (400, "INVALID_REQUEST")
     assert raw(instance, store, body, **{"Content-Encoding": "br"}).status == 415
+
+
+@pytest.mark.parametrize("method, path, known", [
+    ("GET", "/api/v1/rollouts/{}/records?limt=5", "known are limit, offset, filters, order, columns, cursor, version"),
+    ("GET", "/api/v1/rollouts/{}/records?limit=5&polic%79=v7", '\\"policy\\"'),
+    ("GET", "/api/v1/rollouts/{}/records/x?limit=5", "known are version"),
+    ("GET", "/api/v1/rollouts/{}/records/x/blob?limit=5", "known are version, ct"),
+    ("GET", "/api/v1/rollouts/{}/trajectories/x?limit=5", "known are version, format"),
+    ("GET", "/api/v1/rollouts/{}/tail?limit=5", "known are cursor, timeout_ms"),
+    ("GET", "/api/v1/rollouts/{}/stats?by=role", "known are group_by"),
+    ("GET", "/api/v1/rollouts/{}?version=1", "this request has none"),
+    ("GET", "/api/v1/rollouts?limit=1", "this request has none"),
+    ("POST", "/api/v1/rollouts/{}/records?flsh=true", "known are flush"),
+])
+def test_a_parameter_that_a_route_does_not_know_is_refused_by_name(instance, store, method, path, known):
+    answer = instance.request(method, path.format(store), json_body=None if method == "GET" else {"records": []})
+    assert (answer.status, answer.code) == (400, "INVALID_REQUEST")
+    assert known in answer.body.decode() and "there is no parameter" in answer.body.decode()
+    assert instance.request("GET", "/api/v1/health?probe=1").status == 200, "probes and proxies add their own"
+
+
+def test_what_is_refused_before_a_route_is_known_says_what_to_do(instance, store):
+    def said(raw):
+        host, port = instance.address.rsplit(":", 1)
+        with socket.create_connection((host, int(port)), 20) as connection:
+            connection.sendall(raw)
+            got = b""
+            while piece := connection.recv(65536):
+                got += piece
+        top, body = got.split(b"\r\n\r\n", 1)
+        error = json.loads(body)["error"]
+        return int(top.split()[1]), error["code"], error["message"]
+    post = f"POST /api/v1/rollouts/{store}/records HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\n".encode()
+    assert said(post + b"Content-Length: 99999999999\r\n\r\n") == (413, "TOO_LARGE",
+        "the body is larger than 1073741824 bytes, the most that is taken here; send the records in several requests, or "
+        "raise --max-body")
+    assert said(b"GET / HTTP/1.1\r\nHost: x\r\nX: " + b"y" * 40000 + b"\r\n\r\n")[::2] == (431,
+        "the request line and the header fields may have 32768 bytes together; send filters and ids in several requests")
+    assert said(b"GET / HTTP/1.1\r\n\r\n") == (400, "INVALID_REQUEST", "a request has one Host field")
+    assert said(post + b"Transfer-Encoding: chunked\r\n\r\nnonsense")[:2] == (400, "INVALID_REQUEST")

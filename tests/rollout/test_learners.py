@@ -1,7 +1,9 @@
 """test_learners.py - what a learner does beyond one list: counts by policy version, waiting for new rows, projections,
 trajectories."""
+import base64
 import io
 import json
+import os
 import threading
 import time
 
@@ -43,7 +45,7 @@ def test_a_projection_has_its_columns_and_the_payload_only_by_name(instance, sto
     assert instance.put_blobs(store, [{"id": "a", "rollout_id": "t", "reward": 0.5}], [("0", b"xyz")]).status == 201
     assert instance.list(store, columns="reward,id") == [{"id": "a", "reward": 0.5}]
     path = f"/api/v1/rollouts/{store}/records?columns=id,binary_payload"
-    for form in ("", "&payload=inline", "&format=arrow"):
+    for form in ("", "&format=arrow", "&payload=outline"):
         refused = instance.request("GET", path + form)
         assert (refused.status, refused.code) == (400, "INVALID_REQUEST"), form
     arrow = instance.call("GET", path + "&payload=inline&format=arrow", 200).body
@@ -51,6 +53,26 @@ def test_a_projection_has_its_columns_and_the_payload_only_by_name(instance, sto
     for table in (pa.ipc.open_stream(arrow).read_all(), parquet.read_table(io.BytesIO(file))):
         assert table.to_pylist() == [{"id": "a", "binary_payload": b"xyz"}]
     assert instance.blob(store, "a").body == b"xyz"
+
+
+def test_payloads_in_texts_are_base64(instance, store):
+    payloads = {f"p{size:07}": os.urandom(size) for size in (1, 2, 3, 48 * 1024 - 1, 48 * 1024, 48 * 1024 + 1, 700_001)}
+    instance.add(store, [{"id": "empty", "rollout_id": "t", "binary_payload": ""}, {"id": "none", "rollout_id": "t"}])
+    for identity, payload in payloads.items():
+        assert instance.put_blobs(store, [{"id": identity, "rollout_id": "t"}], [("0", payload)]).status == 201
+    path = f"/api/v1/rollouts/{store}/records?payload=inline&columns="
+    for merged in (False, True):
+        for columns in ("id,binary_payload", "binary_payload,reward,id"):
+            whole = instance.call("GET", path + columns, 200).json["records"]
+            lines = instance.call("GET", path + columns + "&format=ndjson", 200).body.splitlines()
+            assert [json.loads(line) for line in lines] == whole
+            got = {record["id"]: base64.b64decode(record["binary_payload"], validate=True)
+                   for record in whole if "binary_payload" in record}
+            assert got == {**payloads, "empty": b""} and len(whole) == len(got) + 1
+        alone = instance.call("GET", path + "binary_payload&order=id", 200).json["records"]
+        assert len(alone) == 9 and alone[0] == {"binary_payload": ""} and alone[1] == {}
+        if not merged:
+            instance.merge(store)
 
 
 def test_a_trajectory_comes_in_its_order(instance, store):

@@ -155,6 +155,77 @@ def test_health_and_adds_are_answered_while_readers_that_take_nothing_hold_every
                 connection.close()
 
 
+def slow_reader(instance, path="/api/v1/rollouts/rl/records"):
+    """Asks for a list, and takes its first byte only."""
+    connection = socket.socket()
+    connection.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+    connection.settimeout(30)
+    connection.connect(("127.0.0.1", instance.port))
+    connection.sendall(f"GET {path} HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n".encode())
+    return connection
+
+
+def is_cut(connection, size):
+    """Takes what is left; whether that is less than the content. (That the end is missing tests/net shows.)"""
+    got = 0
+    try:
+        while piece := connection.recv(2**20):
+            got += len(piece)
+    except ConnectionError:
+        return True
+    return got < size
+
+
+@pytest.mark.parametrize("form", ["json", "ndjson", "arrow", "blob"])
+def test_readers_that_take_nothing_hold_no_worker_and_are_cut_off(tmp_path, form):
+    with rollout.Instance(tmp_path, extra=["--answer-idle-secs", "3"]) as instance:
+        instance.create("rl")
+        instance.add("rl", rollout.records(range(6), content="x" * MIB)) # more than sockets take in
+        assert instance.put_blobs("rl", [{"id": "b", "rollout_id": "t"}], [("0", bytes(6 * MIB))]).status == 201
+        path = "/api/v1/rollouts/rl/records" + ("/b/blob" if form == "blob" else f"?format={form}")
+        slow = [slow_reader(instance, path) for _ in range(80)] # there are 64 workers
+        for connection in slow:
+            assert connection.recv(8) == b"HTTP/1.1" # each of them
+        start = time.monotonic()
+        assert len(instance.ids("rl", columns="id")) == 7
+        assert time.monotonic() - start < 2
+        assert not is_cut(slow[0], 6 * MIB), "who takes it gets the rest"
+        deadline = time.monotonic() + 15
+        while instance.metric("rollout_answer_bytes") > 0 and time.monotonic() < deadline:
+            time.sleep(0.1)
+        assert instance.metric("rollout_answer_bytes") == 0, "what they held is free"
+        assert all(is_cut(connection, 6 * MIB) for connection in slow[1:])
+        for connection in slow:
+            connection.close()
+
+
+def test_answers_that_nobody_takes_are_within_their_bound_and_more_are_503(tmp_path):
+    bound = 64 * MIB
+    extra = ["--answer-idle-secs", "4", "--max-answer-bytes", str(bound)]
+    with rollout.Instance(tmp_path, extra=extra) as instance:
+        instance.create("rl")
+        instance.add("rl", rollout.records(range(12), content="x" * MIB))
+        instance.list("rl", limit=1)
+        before, slow, refused = instance.resident(), [], None
+        while refused is None and len(slow) < 64:
+            slow.append(slow_reader(instance))
+            top = slow[-1].recv(12)
+            refused = slow[-1] if top == b"HTTP/1.1 503" else None
+        assert refused is not None and 4 <= len(slow) <= 20, len(slow)
+        said = read_answer(refused)
+        assert b"retry-after: 1" in said.lower() and b"--max-answer-bytes" in said and b"OVERLOADED" in said
+        assert instance.resident() - before < 2 * bound
+        assert instance.call("GET", "/api/v1/health").status == 200
+        instance.add("rl", rollout.records([99]))
+        deadline = time.monotonic() + 15
+        while time.monotonic() < deadline and instance.request("GET", "/api/v1/rollouts/rl/records").status == 503:
+            time.sleep(0.2)
+        assert len(instance.list("rl")) == 13, "when the others were cut off there is room"
+        assert instance.metric("rollout_answer_rejections_total") >= 1
+        for connection in slow:
+            connection.close()
+
+
 def test_a_full_blob_budget_is_said_at_once_and_later_there_is_room(tmp_path):
     with rollout.Instance(tmp_path, extra=["--rollout-max-inflight-blob-bytes", str(MIB)]) as instance:
         instance.create("rl")
