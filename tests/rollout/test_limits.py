@@ -250,17 +250,24 @@ def test_a_full_blob_budget_is_said_at_once_and_later_there_is_room(tmp_path):
 
 
 def test_a_client_that_goes_away_adds_all_of_its_rows_or_none(tmp_path):
-    with rollout.Instance(tmp_path) as instance:
+    with rollout.Instance(tmp_path, extra=["--rollout-max-inflight-blob-bytes", str(MIB)]) as instance:
         instance.create("rl")
+        for _ in range(3): # each would take the whole budget if it were not given back
+            with connect(instance) as connection:
+                connection.sendall(head("rl", 900_000, "multipart/form-data; boundary=b") + b"--b\r\n")
+        deadline = time.monotonic() + 10
+        while instance.put_blobs("rl", [{"id": "blob", "rollout_id": "t"}], [("0", bytes(900_000))]).status != 201:
+            assert time.monotonic() < deadline, "the room of clients that went away is not given back"
+            time.sleep(0.02)
         for number in range(20):
             body = json.dumps({"records": rollout.records(range(100), f"c{number}-")}).encode()
             with connect(instance) as connection:
                 connection.sendall(head("rl", len(body)) + body[:len(body) if number % 2 else len(body) // 2])
         deadline = time.monotonic() + 10
-        while len(instance.list("rl")) < 1000 and time.monotonic() < deadline:
+        while len(instance.list("rl")) < 1001 and time.monotonic() < deadline:
             time.sleep(0.05)
         counts = {}
-        for identity in instance.ids("rl"):
+        for identity in set(instance.ids("rl")) - {"blob"}:
             counts[identity.split("-")[0]] = counts.get(identity.split("-")[0], 0) + 1
         assert set(counts.values()) == {100} and set(counts) == {f"c{number}" for number in range(1, 20, 2)}
 
