@@ -65,11 +65,15 @@ class Reader:
 def follow(tmp_path):
     readers = []
 
-    def run(page, client="context067"):
+    def run(page, client="context067", python_blocks=None):
+        """Follows the page to its end, or to the end of its first blocks of Python."""
         reader = Reader(tmp_path, lake.ROOT / f"third_party/venv-{client}/bin/python")
         readers.append(reader)
         for language, text in blocks(page):
+            if python_blocks == 0:
+                break
             reader.follow(language, text)
+            python_blocks = python_blocks - 1 if language == "python" and python_blocks else python_blocks
         reader.close()
         return reader.output
     yield run
@@ -82,9 +86,13 @@ def follow(tmp_path):
 
 def test_the_client_page_runs(follow):
     output = follow("ROLLOUT.md")
-    for said in ("put 1 record into math in 1 add", "['r2-1'] [87, 284, 18] 7", "['assistant', 'grade', 'artifact']",
+    for said in ("put 1 record into math in 1 add", "'r2-0'] [87, 284, 18] 7", "['r2-1'] ['assistant', 'grade', 'artifact']",
                  "1 rows to train on", "4 ['id', 'output_tokens', 'output_logprobs', 'advantage']", "came: ['r3-0']"):
         assert said in output, f"{said!r} is not in\n{output}"
+
+
+def test_its_first_python_runs_with_the_older_client_too(follow):
+    assert "'r2-0'] [87, 284, 18] 7" in follow("ROLLOUT.md", "context063", python_blocks=1)
 
 
 def test_the_operations_page_runs(follow):
