@@ -54,14 +54,16 @@ class Worker(threading.Thread):
             client.close()
 
 
-def disturb(instances, seconds, random_, successors=True):
-    """Kills, stops and restarts instances at random until the time is over; all run at the end."""
+def disturb(instances, seconds, random_):
+    """Kills, stops and restarts instances at random until the time is over, each way at least once; all run at the end."""
     end = time.monotonic() + seconds
+    kinds = ["kill", "pause", "replace"]
     events = collections.Counter()
-    while time.monotonic() < end:
+    while time.monotonic() < end or len(events) < len(kinds):
         victim = random_.choice(instances)
         time.sleep(random_.uniform(0.1, 0.5))
-        kind = random_.choice(("kill", "kill", "pause", "replace") if successors else ("kill", "pause"))
+        missing = [kind for kind in kinds if not events[kind]]
+        kind = random_.choice(missing or ["kill", *kinds])
         events[kind] += 1
         if kind == "kill":
             victim.kill()
@@ -74,7 +76,7 @@ def disturb(instances, seconds, random_, successors=True):
         else: # an orchestrator believes the stopped one dead: another of the same name starts, then the old one wakes
             victim.pause()
             old, old_pid = victim.process, victim.pid
-            port, victim.port = victim.port, 0
+            victim.port = 0
             victim.start()
             with victim.client() as client:
                 client.try_add(victim.store, [{"id": f"s-{events['replace']}-{old_pid}", "rollout_id": "successor"}])
@@ -82,7 +84,7 @@ def disturb(instances, seconds, random_, successors=True):
             time.sleep(random_.uniform(0.1, 0.6)) # clients that are still connected to it are answered 409
             old.send_signal(signal.SIGKILL)
             old.wait()
-            victim.replaced(port)
+            victim.replaced()
     return events
 
 
@@ -91,7 +93,7 @@ class Pod(rollout.Instance):
 
     store, balancer, place = "rl", None, 0
 
-    def replaced(self, _):
+    def replaced(self):
         self.balancer.addresses[self.place] = self.address
 
 
@@ -116,7 +118,7 @@ def check(instances, workers, store):
     return acknowledged, attempted
 
 
-def run(directory, data_dir, seconds, clients, extra=(), environment=None, seed=4711, successors=True):
+def run(directory, data_dir, seconds, clients, extra=(), environment=None, seed=4711):
     random_ = random.Random(seed)
     pods = [Pod(directory / f"pod{number}", data_dir, f"rollout-{number}", extra, environment) for number in range(4)]
     for pod in pods:
@@ -129,7 +131,7 @@ def run(directory, data_dir, seconds, clients, extra=(), environment=None, seed=
         workers = [Worker(balancer.address, number, "rl") for number in range(clients)]
         for worker in workers:
             worker.start()
-        events = disturb(pods, seconds, random_, successors)
+        events = disturb(pods, seconds, random_)
         time.sleep(0.5)
         for worker in workers:
             worker.ended.set()
