@@ -4,7 +4,11 @@
 #include "lance/bitpack.h"
 #include "lance/cpu.h"
 
-#ifdef __SSE2__
+/* Not under AddressSanitizer, so that tests see both ways. */
+#if defined(__x86_64__) && defined(__GNUC__) && !defined(__SANITIZE_ADDRESS__)
+#include <immintrin.h>
+#define LK_WIDE
+#elif defined(__SSE2__)
 #include <emmintrin.h>
 #endif
 
@@ -60,9 +64,14 @@ LK_VECTOR static uint16_t highest(const uint16_t *levels, uint64_t count)
 }
 
 /* One packed block of words of one bit, in the order of its values: bit r of the 64 lanes are neighbours (bitpack.c). */
-static void unpack_bits(const uint8_t *packed, uint64_t out[BLOCK_WORDS])
+static unsigned place_of(unsigned row)
 {
+    return 2 * (row % 8) + row / 8;
+}
+
 #ifdef __SSE2__
+static void unpack_bits_plain(const uint8_t *packed, uint64_t out[BLOCK_WORDS])
+{
     __m128i lanes[8];
     for (unsigned i = 0; i < 8; i++) {
         lanes[i] = _mm_loadu_si128((const __m128i *)(const void *)packed + i);
@@ -75,17 +84,44 @@ static void unpack_bits(const uint8_t *packed, uint64_t out[BLOCK_WORDS])
             lanes[i] = _mm_add_epi16(lanes[i], lanes[i]);
             lanes[i + 1] = _mm_add_epi16(lanes[i + 1], lanes[i + 1]);
         }
-        out[2 * (row % 8) + row / 8] = word;
+        out[place_of(row)] = word;
     }
+}
 #else
+static void unpack_bits_plain(const uint8_t *packed, uint64_t out[BLOCK_WORDS])
+{
     for (unsigned row = 0; row < 16; row++) {
         uint64_t word = 0;
         for (unsigned lane = 0; lane < 64; lane++) {
             word |= (uint64_t)(lk_load_u16(packed + lane * 2) >> row & 1U) << lane;
         }
-        out[2 * (row % 8) + row / 8] = word;
+        out[place_of(row)] = word;
+    }
+}
+#endif
+
+#ifdef LK_WIDE
+__attribute__((target("avx512bw"))) static void unpack_bits_wide(
+    const uint8_t *packed, uint64_t out[BLOCK_WORDS])
+{
+    __m512i low = _mm512_loadu_si512(packed), high = _mm512_loadu_si512(packed + 64);
+    for (unsigned row = 0; row < 16; row++) {
+        __m512i  bit = _mm512_set1_epi16((int16_t)(uint16_t)(1U << row));
+        uint64_t first = _mm512_test_epi16_mask(low, bit), second = _mm512_test_epi16_mask(high, bit);
+        out[place_of(row)] = first | second << 32;
+    }
+}
+#endif
+
+static void unpack_bits(const uint8_t *packed, uint64_t out[BLOCK_WORDS])
+{
+#ifdef LK_WIDE
+    if (__builtin_cpu_supports("avx512bw")) {
+        unpack_bits_wide(packed, out);
+        return;
     }
 #endif
+    unpack_bits_plain(packed, out);
 }
 
 /* -- blocks ------------------------------------------------------------------------------------------- */

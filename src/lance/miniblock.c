@@ -190,8 +190,7 @@ bool lk_miniblock_parse(
     out->values = values;
     out->buffer_count = layout->num_buffers;
     for (size_t buffer = 0; buffer < layout->num_buffers; buffer++) {
-        uint32_t size = 0;
-        memcpy(&size, sizes + buffer * width, width);
+        uint32_t size = width == 4 ? lk_load_u32(sizes + buffer * 4) : lk_load_u16(sizes + buffer * 2);
         if (!cut(&bytes, &at, size, &out->buffers[buffer])) {
             return false;
         }

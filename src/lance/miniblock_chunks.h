@@ -11,7 +11,7 @@
  */
 #include "lance/file_priv.h"
 
-enum { LK_CHUNK_GROUP_BYTES = 1024 * 1024 };
+enum { LK_CHUNK_GROUP_BYTES = 256 * 1024 };
 
 /* Chunks [first, end). */
 typedef struct lk_chunk_run {

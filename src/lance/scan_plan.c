@@ -3,6 +3,7 @@
  * cut into morsels of bounded rows and bytes.
  */
 #include "arrow/schema.h"
+#include "arrow/type.h"
 #include "lance/file_priv.h"
 #include "lance/index.h"
 #include "lance/row_set.h"
@@ -15,7 +16,10 @@
 enum {
     MORSEL_ROWS = 64 * 1024,
     MORSEL_ROWS_MIN = 1024,
-    MORSEL_BYTES = 8 * 1024 * 1024 /* of stored bytes: decoded about twice that, times the read-ahead */
+    /* Of stored bytes; decoded they are about twice that, times the read-ahead. What fits the processor's caches is
+     * handed over in them; from far stores large pieces come faster. */
+    MORSEL_BYTES = 2 * 1024 * 1024,
+    MORSEL_BYTES_FAR = 8 * 1024 * 1024
 };
 
 /* What planning carries from fragment to fragment. */
@@ -23,6 +27,7 @@ typedef struct planner {
     lk_plan                 plan;
     lk_morsel_scan         *scan;
     uint64_t                target_rows; /* of a morsel, when rows are narrow */
+    uint64_t                row_bytes;   /* of what is read, at most */
     uint64_t                left;        /* rows still wanted when every row counts */
     lk_row_set             *chosen;      /* NULL: every row */
     lk_index_hits          *hits;        /* what the indices found; NULL: they were no help */
@@ -218,16 +223,40 @@ static bool add_rows(planner *self, size_t fragment, uint64_t start, uint64_t co
     return any;
 }
 
+/* Bytes of a row's values in one column; UINT64_MAX: that depends on the row. */
+static uint64_t value_bytes(const struct ArrowSchema *field)
+{
+    lk_type type;
+    bool    fixed =
+        lk_type_of(field, &type) && (type.layout == LK_LAYOUT_FIXED || type.layout == LK_LAYOUT_BITS);
+    return fixed && field->dictionary == NULL ? type.width + 1 : UINT64_MAX;
+}
+
+/* The most that a row of what is read takes, whatever else the table has; UINT64_MAX: unknown. */
+static uint64_t read_bytes(const lk_morsel_scan *scan)
+{
+    uint64_t bytes = 0;
+    for (size_t index = 0; index < scan->column_count + scan->tested_count; index++) {
+        size_t column =
+            index < scan->column_count ? scan->columns[index] : scan->tested[index - scan->column_count];
+        uint64_t one = value_bytes(scan->view->children[column]);
+        bytes = one > UINT64_MAX - bytes ? UINT64_MAX : bytes + one;
+    }
+    return bytes;
+}
+
 /* Rows of a morsel in this fragment, by the stored bytes of a row (all columns: an upper bound). */
 static uint64_t morsel_rows(const planner *self, const lk_fragment *fragment)
 {
     uint64_t bytes = 0, rows = self->target_rows;
+    uint64_t room = self->scan->dataset->env.store->far ? MORSEL_BYTES_FAR : MORSEL_BYTES;
     for (size_t file = 0; file < fragment->file_count; file++) {
         bytes += fragment->files[file].size_bytes;
     }
     uint64_t width = fragment->physical_rows == 0 ? 0 : bytes / fragment->physical_rows;
-    if (width > 0 && MORSEL_BYTES / width < rows) {
-        rows = MORSEL_BYTES / width;
+    width = width < self->row_bytes ? width : self->row_bytes;
+    if (width > 0 && room / width < rows) {
+        rows = room / width;
     }
     rows = rows < MORSEL_ROWS_MIN ? MORSEL_ROWS_MIN : rows;
     return rows < self->target_rows ? rows : self->target_rows;
@@ -421,6 +450,7 @@ lk_rc lk_dataset_morsel_scan(
         return rc;
     }
     planner self = {.plan = {.scan = scan}, .scan = scan, .left = options->limit, .chosen = options->rows};
+    self.row_bytes = read_bytes(scan);
     self.target_rows = options->batch_rows > 0 ? options->batch_rows : MORSEL_ROWS;
     rc = plan(&self, err);
     if (rc == LK_OK) {
