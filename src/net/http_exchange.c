@@ -145,6 +145,11 @@ void lk_http_add_field(lk_http_exchange *exchange, const char *name, lk_bytes va
     lk_buf_format(&exchange->fields, "%s: %.*s\r\n", name, LK_FMT(value));
 }
 
+void lk_http_drop_fields(lk_http_exchange *exchange)
+{
+    lk_buf_deinit(&exchange->fields);
+}
+
 static void put_date(lk_buf *out)
 {
     time_t    now = (time_t)(lk_clock_wall_ms(lk_clock_real()) / 1000);

@@ -96,6 +96,9 @@ void *lk_http_attachment(const lk_http_exchange *exchange);
 /* A field of the answer; before it begins. Copied; a value that HTTP does not allow is left out. */
 void lk_http_add_field(lk_http_exchange *exchange, const char *name, lk_bytes value);
 
+/* Takes back the fields that were added; before it begins. */
+void lk_http_drop_fields(lk_http_exchange *exchange);
+
 /* Begins an answer of `length` bytes (UINT64_MAX: unknown, sent in chunks). For HEAD the content is left out. */
 void lk_http_begin(lk_http_exchange *exchange, int status, const char *content_type, uint64_t length);
 /* More content. Waits while too much is queued. LK_E_CANCELLED when the peer is gone, or was cut off. The second takes *piece

@@ -2,13 +2,14 @@
 #include "rollout/stores.h"
 
 #include "base/file.h"
+#include "base/hash.h"
 #include "lance/buffer_pool.h"
 #include "rollout/store_priv.h"
 
 #include <stdlib.h>
 #include <unistd.h>
 
-enum { SCAN_QUEUE_MAX = 1024, S3_THREADS = 64, OPEN_FILES_MAX = 4096 };
+enum { SCAN_QUEUE_MAX = 1024, S3_THREADS = 64, OPEN_FILES_MAX = 4096, REMOVALS = 4096 };
 
 typedef struct entry {
     lk_rollouts      *owner;
@@ -29,10 +30,11 @@ struct lk_rollouts {
     struct lk_buffer_pool *buffers;
     lk_rollout_maintainer *maintainer;
 
-    lk_mutex mutex;
-    lk_cond  changed;            /* an entry is not busy any more, or one was freed */
-    entry  **entries;            /* by name; guarded by mutex, as are the following */
-    size_t   count, room, alive; /* alive: entries that were not freed, listed or not */
+    lk_mutex      mutex;
+    lk_cond       changed;            /* an entry is not busy any more, or one was freed */
+    entry       **entries;            /* by name; guarded by mutex, as are the following */
+    size_t        count, room, alive; /* alive: entries that were not freed, listed or not */
+    atomic_ullong removals[REMOVALS]; /* by name */
 };
 
 /* -- the table ---------------------------------------------------------------------------------------------------- */
@@ -238,9 +240,20 @@ lk_rc lk_rollouts_create(lk_rollouts *r, lk_bytes name, lk_rollout_store **out, 
     return publish(r, e, rc == LK_OK ? *out : NULL, rc);
 }
 
+static atomic_ullong *removals_of(lk_rollouts *r, lk_bytes name)
+{
+    return &r->removals[lk_crc32c(0, name.data, name.size) % REMOVALS];
+}
+
+uint64_t lk_rollouts_removals(const lk_rollouts *r, lk_bytes name)
+{
+    return atomic_load(removals_of((lk_rollouts *)(uintptr_t)r, name));
+}
+
 /* Removes an entry whose place is not what it was: its holders are refused from now on. */
 static void drop(lk_rollouts *r, entry *e)
 {
+    atomic_fetch_add(removals_of(r, lk_buf_view(&e->name)), 1);
     lk_data_place_shut(&e->place);
     lk_mutex_lock(&r->mutex);
     unlist_entry(r, e);
@@ -331,6 +344,7 @@ lk_rc lk_rollouts_delete(lk_rollouts *r, lk_bytes name, lk_err *err)
         e = known;
     }
     lk_mutex_unlock(&r->mutex);
+    atomic_fetch_add(removals_of(r, name), 1); /* before anything of it fails */
     if (known != NULL) {
         lk_data_place_shut(&known->place);
     }

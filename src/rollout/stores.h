@@ -54,6 +54,12 @@ LK_MUST_CHECK lk_rc lk_rollouts_list(
  * delete it again. */
 LK_MUST_CHECK lk_rc lk_rollouts_delete(lk_rollouts *stores, lk_bytes name, lk_err *err);
 
+/*
+ * A count that changes when the store of this name is removed, here or (noticed) by another instance: who asked before it got a
+ * handle, and again when it failed, knows why. (Names share counts; of two changes one may be another's.)
+ */
+uint64_t lk_rollouts_removals(const lk_rollouts *stores, lk_bytes name);
+
 /* {data_dir}/{name}.rollout.lance */
 lk_bytes lk_rollouts_uri(lk_rollouts *stores, lk_bytes name, lk_arena *arena);
 

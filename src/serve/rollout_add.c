@@ -214,8 +214,10 @@ void rollout_add_answer(rollout_add_call *a, lk_rc rc, uint64_t version, const l
         atomic_fetch_add(&s->appends, 1);
         atomic_fetch_add(&s->records, a->count);
     } else {
-        status = lk_rollout_status_of(err->rc);
-        lk_rollout_error_body(call->exchange, err, status, &body);
+        lk_err why = *err;
+        rollout_explain(call, &why);
+        status = lk_rollout_status_of(why.rc);
+        lk_rollout_error_body(call->exchange, &why, status, &body);
     }
     release(a);
     rollout_repeat_finish(s, a->repeat, status.status, lk_buf_view(&body));

@@ -1,7 +1,7 @@
 /* rollout_output.c - see rollout_output.h. */
 #include "serve/rollout_output.h"
 
-#include "serve/rollout_error.h"
+#include "serve/rollout_service_priv.h"
 
 enum { WORTH_CODING = 4096 };
 
@@ -76,13 +76,13 @@ static void finish(output *o, lk_http_exchange *exchange)
     lk_http_answer(exchange, 200, o->content_type, &coded);
 }
 
-static void fail(output *o, lk_http_exchange *exchange, const lk_err *err)
+static void fail(output *o, lk_http_exchange *exchange, lk_err *err)
 {
     close_output(o);
     if (o->began) {
         lk_http_abort(exchange);
     } else {
-        lk_rollout_refuse(exchange, err);
+        rollout_fail(lk_http_attachment(exchange), err);
     }
 }
 

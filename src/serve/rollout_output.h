@@ -10,7 +10,7 @@
  *
  * Invariants:
  *   1. What is held of the content is at most two pieces, and what the connection may queue.
- *   2. A failure before anything was sent is answered as one.
+ *   2. A failure before anything was sent is answered as one (rollout_fail).
  * Threads: a source is used by one thread at a time, not always the same.
  */
 #include "net/http_server.h"

@@ -209,28 +209,29 @@ static lk_rc look_at_head(rollout_call *call, lk_err *err)
     return rc;
 }
 
-/* Files that went while the newest snapshot was read: who asks again reads the next one. If they are damage, it is named. */
-static lk_rc explain_gone(lk_err *err)
+static void add_fields(const rollout_call *call)
 {
-    const lk_err cause = *err;
-    *err = (lk_err){0};
-    return lk_refuse(err, LK_E_STORE_UNAVAILABLE,
-        "a file of the store is missing, or was removed while it was read: %s", cause.context);
+    if (call->service->options.cors) {
+        lk_http_add_field(call->exchange, "Access-Control-Allow-Origin", LK_LITERAL("*"));
+    }
+}
+
+void rollout_run(rollout_call *call)
+{
+    lk_err err = {0};
+    call->is_handled = true;
+    if (call->attempts > 0) {
+        add_fields(call);
+    }
+    if (call->method->run(call, &err) != LK_OK) {
+        rollout_fail(call, &err);
+    }
 }
 
 static void run(lk_http_exchange *exchange, void *context)
 {
-    rollout_call *call = lk_http_attachment(exchange);
-    lk_err        err = {0};
     (void)context;
-    call->is_handled = true;
-    lk_rc rc = call->method->run(call, &err);
-    if (rc == LK_E_SNAPSHOT_GONE && !call->is_pinned) {
-        rc = explain_gone(&err);
-    }
-    if (rc != LK_OK) {
-        lk_rollout_refuse(exchange, &err);
-    }
+    rollout_run(lk_http_attachment(exchange));
 }
 
 static void admit(lk_http_exchange *exchange, void *context, uint64_t *body_max)
@@ -244,9 +245,7 @@ static void admit(lk_http_exchange *exchange, void *context, uint64_t *body_max)
         .target.resource = LK_ROLLOUT_RESOURCES,
         .started_us = lk_clock_now_us()};
     lk_http_attach(exchange, call);
-    if (s->options.cors) {
-        lk_http_add_field(exchange, "Access-Control-Allow-Origin", LK_LITERAL("*"));
-    }
+    add_fields(call);
     if (look_at_head(call, &err) != LK_OK) {
         call->is_handled = true;
         lk_rollout_refuse(exchange, &err);
@@ -318,6 +317,8 @@ static void observe(lk_http_exchange *exchange, void *context, int status)
 
 lk_rc rollout_open_store(rollout_call *call, lk_rollout_store **out, lk_err *err)
 {
+    call->removals = lk_rollouts_removals(call->service->options.stores, call->target.name);
+    call->has_store = true;
     return lk_rollouts_get(call->service->options.stores, call->target.name, out, err);
 }
 

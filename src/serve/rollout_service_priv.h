@@ -77,7 +77,10 @@ struct rollout_call {
     lk_rollout_target     target;
     uint64_t              started_us;
     bool                  is_handled; /* refused by its head, or run: what else answers is the server below */
-    bool                  is_pinned;  /* asks for one snapshot by a cursor or a version, no other will do */
+    bool                  has_store;  /* it asked for one, after it noted removals */
+    uint64_t              removals;
+    unsigned              attempts;
+    bool                  is_pinned; /* asks for one snapshot by a cursor or a version, no other will do */
 };
 
 /* -- handlers ------------------------------------------------------------------------------------------------ */
@@ -102,6 +105,17 @@ lk_rc rollout_compact(rollout_call *call, lk_err *err);
 lk_rc rollout_compact_stats(rollout_call *call, lk_err *err);
 lk_rc rollout_stats(rollout_call *call, lk_err *err);
 lk_rc rollout_tail(rollout_call *call, lk_err *err);
+
+/* -- rollout_failure.c --------------------------------------------------------------------------------------- */
+
+/* Makes a failure what it means to whoever asked. */
+void rollout_explain(rollout_call *call, lk_err *err);
+
+/* Instead of an answer that has not begun: a read whose files went away begins anew, else the failure is the answer. The call is
+ * gone. */
+void rollout_fail(rollout_call *call, lk_err *err);
+/* The call's handler, from its beginning. */
+void rollout_run(rollout_call *call);
 
 /* -- helpers ------------------------------------------------------------------------------------------------- */
 

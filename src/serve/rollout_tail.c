@@ -92,11 +92,11 @@ static void answer(waiter *w, lk_batches *rows, lk_buf *next)
     rollout_answer_rows(call, &w->query, rows, cursor);
 }
 
-static void fail(waiter *w, const lk_err *err)
+static void fail(waiter *w, lk_err *err)
 {
-    lk_http_exchange *exchange = w->call->exchange;
+    rollout_call *call = w->call;
     release(w);
-    lk_rollout_refuse(exchange, err);
+    rollout_fail(call, err);
 }
 
 static void wait_on(struct rollout_tails *tails, waiter *w)
