@@ -90,7 +90,6 @@ void lk_flight_reader_restrict(lk_flight_reader *reader, uint64_t stream_bytes_m
 
 /* Of the first message. Borrowed. */
 const lk_flight_descriptor *lk_flight_reader_descriptor(const lk_flight_reader *reader);
-lk_bytes                    lk_flight_reader_app_metadata(const lk_flight_reader *reader);
 
 /* Reads up to the schema, which stays the reader's. LK_E_INVALID_IPC when the stream has none. */
 LK_MUST_CHECK lk_rc lk_flight_reader_schema(

@@ -19,7 +19,6 @@ struct lk_flight_reader {
     lk_arena                 arena;
     lk_flight_descriptor     descriptor;
     bool                     has_descriptor;
-    lk_buf                   first_app_metadata;
     lk_ipc_decoder          *decoder; /* made with the first IPC message */
     lk_sha256                digest;
     uint64_t                 bytes, rows;
@@ -198,7 +197,6 @@ lk_rc lk_flight_reader_open(lk_flight_reader **out, lk_flight_peer peer,
         lk_flight_reader_close(reader);
         return rc;
     }
-    lk_buf_append_bytes(&reader->first_app_metadata, lk_buf_view(&reader->app_metadata));
     *present = true;
     *out = reader;
     return LK_OK;
@@ -214,11 +212,6 @@ void lk_flight_reader_restrict(lk_flight_reader *reader, uint64_t stream_bytes_m
 const lk_flight_descriptor *lk_flight_reader_descriptor(const lk_flight_reader *reader)
 {
     return reader->has_descriptor ? &reader->descriptor : NULL;
-}
-
-lk_bytes lk_flight_reader_app_metadata(const lk_flight_reader *reader)
-{
-    return lk_buf_view(&reader->first_app_metadata);
 }
 
 static bool has_schema(const lk_flight_reader *reader)
@@ -326,7 +319,6 @@ void lk_flight_reader_close(lk_flight_reader *reader)
     lk_ipc_body_unref(reader->body);
     lk_buf_deinit(&reader->header);
     lk_buf_deinit(&reader->app_metadata);
-    lk_buf_deinit(&reader->first_app_metadata);
     lk_arena_close(&reader->arena);
     free(reader);
 }

@@ -249,24 +249,6 @@ lk_rc lk_adapt_rows(
     return LK_OK;
 }
 
-lk_rc lk_adapt_target(
-    const struct ArrowSchema *table, const struct ArrowSchema *rows, struct ArrowSchema *out, lk_err *err)
-{
-    lk_rc rc = lk_schema_decode_dictionaries(table, out, err);
-    for (int64_t index = 0; rc == LK_OK && index < table->n_children; index++) {
-        const struct ArrowSchema *field = table->children[index];
-        int64_t                   given = lk_schema_find(rows, lk_bytes_of(field->name));
-        if (given >= 0 && lk_is_blob_v2(field) && is_binary(rows->children[given])) {
-            lk_schema_release(out->children[index]);
-            rc = lk_blob_bytes_schema(field, out->children[index], err);
-        }
-    }
-    if (rc != LK_OK) {
-        lk_schema_release(out);
-    }
-    return rc;
-}
-
 bool lk_schema_needs_2_2(const struct ArrowSchema *schema)
 {
     bool needs = strcmp(schema->format, "+m") == 0 || lk_is_blob_v2(schema) || lk_is_vector(schema);

@@ -24,11 +24,6 @@ LK_MUST_CHECK lk_rc lk_adapt_rows(
 LK_MUST_CHECK lk_rc lk_adapt_schema(
     const struct ArrowSchema *asked, uint32_t file_minor, struct ArrowSchema *out, lk_err *err);
 
-/* The types to convert rows to before they are added: the table's, but values for a dictionary, and bytes for a blob
- * where that is what comes. */
-LK_MUST_CHECK lk_rc lk_adapt_target(
-    const struct ArrowSchema *table, const struct ArrowSchema *rows, struct ArrowSchema *out, lk_err *err);
-
 /* Whether a table of this schema must have files of version 2.2: it has maps, or blobs of lance.blob.v2. */
 bool lk_schema_needs_2_2(const struct ArrowSchema *schema);
 

@@ -82,7 +82,6 @@ typedef enum lk_meta_column {
     LK_META_ALL = (1 << 5) - 1
 } lk_meta_column;
 
-const char *lk_meta_column_name(lk_meta_column column);
 /* 0 when no meta column is called so. */
 unsigned lk_meta_column_find(lk_bytes name);
 

@@ -212,10 +212,6 @@ uint64_t lk_file_writer_rows(const lk_file_writer *self)
 {
     return self->rows;
 }
-uint64_t lk_file_writer_bytes(const lk_file_writer *self)
-{
-    return self->position;
-}
 
 /* -- bytes ----------------------------------------------------------------------------------------- */
 static lk_rc put(lk_file_writer *self, const void *data, size_t size, lk_err *err)

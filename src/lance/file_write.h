@@ -51,8 +51,7 @@ void lk_file_writer_compact(lk_file_writer *writer);
  * error the writer can only be abandoned. */
 LK_MUST_CHECK lk_rc lk_file_writer_write(lk_file_writer *writer, const struct ArrowArray *batch, lk_err *err);
 
-uint64_t lk_file_writer_rows(const lk_file_writer *writer);  /* rows written so far */
-uint64_t lk_file_writer_bytes(const lk_file_writer *writer); /* bytes handed to the store so far */
+uint64_t lk_file_writer_rows(const lk_file_writer *writer); /* rows written so far */
 
 /* Writes the rest, makes the file durable and closes the writer, also when it fails. */
 LK_MUST_CHECK lk_rc lk_file_writer_finish(

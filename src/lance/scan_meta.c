@@ -20,16 +20,6 @@ static const struct meta {
 
 enum { META_COUNT = sizeof metas / sizeof metas[0] };
 
-const char *lk_meta_column_name(lk_meta_column column)
-{
-    for (size_t i = 0; i < META_COUNT; i++) {
-        if (metas[i].column == column) {
-            return metas[i].name;
-        }
-    }
-    return NULL;
-}
-
 unsigned lk_meta_column_find(lk_bytes name)
 {
     for (size_t i = 0; i < META_COUNT; i++) {

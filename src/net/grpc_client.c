@@ -152,11 +152,6 @@ void lk_grpc_channel_close(lk_grpc_channel *channel)
     lk_grpc_close();
 }
 
-const char *lk_grpc_channel_target(const lk_grpc_channel *channel)
-{
-    return channel->target;
-}
-
 /* -- waiting -- */
 
 /* Waits for the one outstanding operation; true when it went well. A cancel flag that is set cancels the call,

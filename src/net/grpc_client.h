@@ -29,8 +29,7 @@ typedef struct lk_grpc_channel_options {
 /* Connects lazily. LK_E_INVALID_CONFIG for an endpoint that cannot be read. */
 LK_MUST_CHECK lk_rc lk_grpc_channel_open(
     lk_grpc_channel **out, const lk_grpc_channel_options *options, lk_err *err);
-void        lk_grpc_channel_close(lk_grpc_channel *channel);        /* after its calls; accepts NULL */
-const char *lk_grpc_channel_target(const lk_grpc_channel *channel); /* "127.0.0.1:50051" */
+void lk_grpc_channel_close(lk_grpc_channel *channel); /* after its calls; accepts NULL */
 
 typedef struct lk_grpc_header {
     const char *name; /* lower case */

@@ -73,34 +73,11 @@ uint64_t lk_bloom_hash(lk_bytes id)
 
 /* -- the filter ---------------------------------------------------------------------------------------------- */
 
-static size_t block_of(uint64_t hash, size_t blocks)
-{
-    return (size_t)((hash >> 32) * blocks >> 32) * BLOCK_SIZE;
-}
-
-static uint32_t bit_of(uint64_t hash, size_t word)
-{
-    return UINT32_C(1) << ((uint32_t)hash * salts[word] >> 27);
-}
-
 void lk_bloom_add(uint8_t filter[LK_BLOOM_SIZE], uint64_t hash)
 {
-    uint8_t *block = filter + block_of(hash, LK_BLOOM_SIZE / BLOCK_SIZE);
+    uint8_t *block = filter + ((hash >> 32) * (LK_BLOOM_SIZE / BLOCK_SIZE) >> 32) * BLOCK_SIZE;
     for (size_t word = 0; word < WORDS; word++) {
-        lk_store_u32(block + 4 * word, lk_load_u32(block + 4 * word) | bit_of(hash, word));
+        uint32_t bit = UINT32_C(1) << ((uint32_t)hash * salts[word] >> 27);
+        lk_store_u32(block + 4 * word, lk_load_u32(block + 4 * word) | bit);
     }
-}
-
-bool lk_bloom_may_have(lk_bytes filter, uint64_t hash)
-{
-    if (filter.size < BLOCK_SIZE || filter.size % BLOCK_SIZE != 0 || filter.size / BLOCK_SIZE > UINT32_MAX) {
-        return true;
-    }
-    const char *block = filter.data + block_of(hash, filter.size / BLOCK_SIZE);
-    for (size_t word = 0; word < WORDS; word++) {
-        if ((lk_load_u32(block + 4 * word) & bit_of(hash, word)) == 0) {
-            return false;
-        }
-    }
-    return true;
 }

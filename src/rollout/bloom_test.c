@@ -30,6 +30,19 @@ static void two_ids_give_the_bytes_that_the_reference_wrote(void **state)
     assert_memory_equal(filter, expected, sizeof filter);
 }
 
+/* As a reader asks: Parquet's specification of split-block filters. */
+static bool may_have(const uint8_t *filter, uint64_t hash)
+{
+    static const uint32_t salts[] = {
+        0x47b6137b, 0x44974d91, 0x8824ad5b, 0xa2b7289d, 0x705495c7, 0x2df1424b, 0x9efc4947, 0x5c6bfb31};
+    const uint8_t *block = filter + ((hash >> 32) * (LK_BLOOM_SIZE / 32) >> 32) * 32;
+    bool           all = true;
+    for (size_t i = 0; i < 8; i++) {
+        all = all && (lk_load_u32(block + 4 * i) >> (((uint32_t)hash * salts[i]) >> 27) & 1) == 1;
+    }
+    return all;
+}
+
 static void ids_of_every_length_are_found_and_others_hardly_ever(void **state)
 {
     static uint8_t filter[LK_BLOOM_SIZE];
@@ -39,22 +52,13 @@ static void ids_of_every_length_are_found_and_others_hardly_ever(void **state)
         snprintf(text, sizeof text, "%0*d", 1 + i % 60, i);
         lk_bloom_add(filter, lk_bloom_hash(lk_bytes_of(text)));
     }
-    lk_bytes view = {(const char *)filter, sizeof filter};
     for (int i = 0; i < 4000; i++) {
         snprintf(text, sizeof text, "%0*d", 1 + i % 60, i);
-        assert_true(lk_bloom_may_have(view, lk_bloom_hash(lk_bytes_of(text))));
+        assert_true(may_have(filter, lk_bloom_hash(lk_bytes_of(text))));
         snprintf(text, sizeof text, "other-%d", i);
-        wrong += lk_bloom_may_have(view, lk_bloom_hash(lk_bytes_of(text)));
+        wrong += may_have(filter, lk_bloom_hash(lk_bytes_of(text)));
     }
     assert_in_range(wrong, 0, 20); /* 0.00057 at 8,192 ids */
-}
-
-static void a_filter_that_is_none_excludes_nothing(void **state)
-{
-    assert_true(lk_bloom_may_have((lk_bytes){0}, 7));
-    assert_true(lk_bloom_may_have(LK_LITERAL("0123456789012345678901234567890"), 7));
-    assert_false(lk_bloom_may_have(
-        (lk_bytes){"\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0", 32}, 7));
 }
 
 int main(void)
@@ -62,7 +66,6 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(two_ids_give_the_bytes_that_the_reference_wrote),
         cmocka_unit_test(ids_of_every_length_are_found_and_others_hardly_ever),
-        cmocka_unit_test(a_filter_that_is_none_excludes_nothing),
     };
     return cmocka_run_group_tests_name("bloom", tests, NULL, NULL);
 }

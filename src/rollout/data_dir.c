@@ -280,11 +280,6 @@ void lk_data_place_shut(lk_data_place *place)
     } /* else late is the gate, or stands before it */
 }
 
-bool lk_data_place_is_shut(const lk_data_place *place)
-{
-    return lk_gate_is_shut(place->store);
-}
-
 void lk_data_place_close(lk_data_place *place)
 {
     if (place->late != place->store) {

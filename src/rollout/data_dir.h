@@ -52,8 +52,7 @@ typedef struct lk_data_place {
 } lk_data_place;
 
 LK_MUST_CHECK lk_rc lk_data_dir_place(lk_data_dir *dir, lk_bytes name, lk_data_place *out, lk_err *err);
-void                lk_data_place_shut(lk_data_place *place); /* both gates; waits for what is under way */
-bool                lk_data_place_is_shut(const lk_data_place *place);
+void                lk_data_place_shut(lk_data_place *place);  /* both gates; waits for what is under way */
 void                lk_data_place_close(lk_data_place *place); /* idempotent */
 
 /*

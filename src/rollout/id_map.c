@@ -111,8 +111,3 @@ bool lk_id_map_find(const lk_id_map *map, lk_bytes id, lk_id_place *place)
     }
     return found->id.data != NULL;
 }
-
-size_t lk_id_map_count(const lk_id_map *map)
-{
-    return map->count;
-}

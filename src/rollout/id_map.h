@@ -16,9 +16,8 @@ lk_id_map *lk_id_map_new(size_t count);    /* room for so many without growing *
 void       lk_id_map_free(lk_id_map *map); /* accepts NULL */
 
 /* false when the id is there already: its place stays what it was. */
-bool   lk_id_map_add(lk_id_map *map, lk_bytes id, lk_id_place place);
-bool   lk_id_map_find(const lk_id_map *map, lk_bytes id, lk_id_place *place);
-size_t lk_id_map_count(const lk_id_map *map);
+bool lk_id_map_add(lk_id_map *map, lk_bytes id, lk_id_place place);
+bool lk_id_map_find(const lk_id_map *map, lk_bytes id, lk_id_place *place);
 
 uint64_t lk_id_hash(lk_bytes id); /* of this process only */
 

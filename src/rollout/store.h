@@ -71,7 +71,7 @@ bool lk_rollout_store_is_idle(const lk_rollout_store *store);
 LK_MUST_CHECK lk_rc lk_rollout_store_is_present(lk_rollout_store *store, bool *present, lk_err *err);
 
 lk_uuid lk_rollout_store_shard(const lk_rollout_store *store);
-bool    lk_rollout_store_is_far(const lk_rollout_store *store); /* as of lk_store: its adds wait for a network */
+bool lk_rollout_store_is_far(const lk_rollout_store *store); /* as of lk_store: its adds wait for a network */
 
 /* Several adds that are stored together, each as if it stood alone: what a server's many clients bring meanwhile. */
 typedef struct lk_rollout_submission {
@@ -125,11 +125,6 @@ LK_MUST_CHECK lk_rc lk_rollout_store_resume(lk_rollout_store *store, lk_bytes te
 /* -- waiting ------------------------------------------------------------------------------------------------- */
 /* How often a waiting reader looks for what other instances wrote; what this one wrote wakes it at once. */
 #define LK_ROLLOUT_POLL_MS 100
-
-/* The newest snapshot, as soon as it is another than `seen` (NULL: at once), or the same at the monotonic deadline.
- * LK_E_CANCELLED. */
-LK_MUST_CHECK lk_rc lk_rollout_store_wait(lk_rollout_store *store, const lk_rollout_snapshot *seen,
-    uint64_t deadline_ms, lk_cancel *cancel, lk_rollout_snapshot **out, lk_err *err);
 
 /*
  * What was added since a tail's cursor, every row at least once whether it was merged meanwhile or not: waits for some until

@@ -83,29 +83,6 @@ static lk_rc rest(lk_rollout_store *store, uint64_t stirs, uint64_t deadline_ms,
     return rc;
 }
 
-lk_rc lk_rollout_store_wait(lk_rollout_store *store, const lk_rollout_snapshot *seen, uint64_t deadline_ms,
-    lk_cancel *cancel, lk_rollout_snapshot **out, lk_err *err)
-{
-    lk_rollout_snapshot *newest = NULL;
-    lk_rc                rc = LK_OK;
-    for (bool again = true; rc == LK_OK && again;) {
-        uint64_t stirs = lk_rollout_view_stirs(store->view);
-        lk_rollout_snapshot_unref(newest);
-        newest = NULL;
-        rc = lk_rollout_store_snapshot(store, 0, &newest, err);
-        again = newest == seen;
-        if (rc == LK_OK && again) {
-            rc = rest(store, stirs, deadline_ms, cancel, &again, err);
-        }
-    }
-    if (rc != LK_OK) {
-        lk_rollout_snapshot_unref(newest);
-        return rc;
-    }
-    *out = newest;
-    return LK_OK;
-}
-
 /* How far `told` goes of what `now` has: from its base version the next tail looks for merges when it goes all the way. */
 static lk_rc write_tail(const lk_rollout_cursor *seen, const lk_rollout_snapshot *now,
     const lk_rollout_snapshot *told, lk_buf *out, lk_err *err)

@@ -81,8 +81,6 @@ const lk_sql_table *lk_sql_statement_tables(const lk_sql_statement *statement, s
 /* Reads information_schema or SHOW TABLES: the request needs a directory. */
 bool   lk_sql_statement_lists(const lk_sql_statement *statement);
 size_t lk_sql_statement_parameter_count(const lk_sql_statement *statement);
-/* The shape of the straight path (types may still send it to the engine). For metrics and tests. */
-bool lk_sql_statement_is_simple(const lk_sql_statement *statement);
 
 /* -- schema and execution -------------------------------------------------------------------------- */
 

@@ -258,8 +258,3 @@ size_t lk_sql_statement_parameter_count(const lk_sql_statement *statement)
 {
     return statement->parameter_count;
 }
-
-bool lk_sql_statement_is_simple(const lk_sql_statement *statement)
-{
-    return statement->shape != NULL;
-}
