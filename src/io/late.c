@@ -55,6 +55,27 @@ bool lk_late_has(lk_late *late, const char *directory)
     return found;
 }
 
+static bool lies_in(const char *path, const char *directory)
+{
+    size_t size = strlen(directory);
+    return path != NULL && strncmp(path, directory, size) == 0 && (path[size] == '/' || path[size] == '\0');
+}
+
+void lk_late_forget(lk_late *late, const char *directory)
+{
+    size_t left = 0;
+    lk_mutex_lock(&late->mutex);
+    for (size_t i = 0; i < late->count; i++) {
+        if (lies_in(late->files[i].directory, directory)) {
+            let_go(&late->files[i], 1);
+        } else {
+            late->files[left++] = late->files[i];
+        }
+    }
+    late->count = left;
+    lk_mutex_unlock(&late->mutex);
+}
+
 /* -- one turn: every file and every distinct directory is a job
  * ---------------------------------------------- */
 typedef struct turn {

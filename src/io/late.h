@@ -40,6 +40,9 @@ bool lk_late_add(lk_late *late, int fd, char *directory);
 /* Whether this directory waits: its names, and with them it, will be durable with the next sync. */
 bool lk_late_has(lk_late *late, const char *directory);
 
+/* What waits in this directory, or below it, needs no sync any more: it is removed. */
+void lk_late_forget(lk_late *late, const char *directory);
+
 /* directory() makes one directory's names durable; each is asked for once, from any thread of the pool. */
 LK_MUST_CHECK lk_rc lk_late_sync(lk_late *late,
     lk_rc (*directory)(void *context, const char *path, lk_err *err), void *context, lk_err *err);

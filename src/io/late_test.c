@@ -139,6 +139,22 @@ static void a_sync_that_fails_is_told_and_not_repeated(void **state)
     close_fixture(f);
 }
 
+static void a_directory_that_is_removed_waits_for_nothing(void **state)
+{
+    fixture *f = open_fixture(true);
+    put(f, "a/one/x");
+    put(f, "a/one/deep/y");
+    put(f, "a/onetwo/z");
+    reset(0);
+    assert_int_equal(lk_store_remove_tree(f->store, LK_LITERAL("a/one"), &f->err), LK_OK);
+    assert_int_equal(lk_store_sync(f->store, &f->err), LK_OK); /* of what is left */
+    assert_int_equal(atomic_load(&file_syncs), 1);
+    put(f, "a/one/again");
+    assert_int_equal(lk_store_sync(f->store, &f->err), LK_OK);
+    assert_int_equal(atomic_load(&file_syncs), 2);
+    close_fixture(f);
+}
+
 static void a_second_name_is_given_once_and_its_directory_waits_for_the_sync(void **state)
 {
     (void)state;
@@ -257,6 +273,7 @@ int main(void)
         cmocka_unit_test(nothing_is_synced_before_the_sync_and_everything_by_it),
         cmocka_unit_test(more_files_than_may_wait_are_synced_on_the_way),
         cmocka_unit_test(a_sync_that_fails_is_told_and_not_repeated),
+        cmocka_unit_test(a_directory_that_is_removed_waits_for_nothing),
         cmocka_unit_test(a_second_name_is_given_once_and_its_directory_waits_for_the_sync),
         cmocka_unit_test(many_writers_may_share_a_store),
         cmocka_unit_test(who_waited_for_a_sync_that_fails_hears_of_it),

@@ -123,6 +123,7 @@ lk_rc lk_local_remove_tree(lk_store *store, lk_bytes key, lk_err *err)
     }
     char *path = lk_local_path(self, key);
     lk_local_forget_synced(self);
+    lk_late_forget(&self->late, path);
     rc = lk_directory_remove(path, err);
     lk_local_forget_synced(self);
     free(path);

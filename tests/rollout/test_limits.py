@@ -330,6 +330,16 @@ def test_a_large_blob_goes_in_and_out_within_bounds(tmp_path):
         assert peak - before <= 32 * MIB, f"reading a large value held {(peak - before) / MIB:.0f} MiB"
 
 
+def test_an_add_that_there_is_no_memory_for_is_refused_and_the_next_one_is_stored(tmp_path):
+    with rollout.Instance(tmp_path, extra=["--rollout-cache-bytes", str(8 * MIB)]) as instance:
+        instance.create("rl")
+        for number in range(3):
+            wide = instance.put_blobs("rl", [{"id": f"w{number}", "rollout_id": "t"}], [("0", bytes(32 * MIB))])
+            assert wide.status in (201, 503), wide
+            instance.add("rl", rollout.records([number]))
+        assert {"r0", "r1", "r2"} <= set(instance.ids("rl"))
+
+
 def anonymous(instance):
     """Resident bytes that are no pages of files."""
     fields = dict(line.split(":", 1) for line in open(f"/proc/{instance.pid}/status"))
