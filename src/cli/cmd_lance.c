@@ -1,9 +1,8 @@
 /* cmd_lance.c - `lake lance info|versions`: a Lance dataset in place, without a server. */
 #include "base/json.h"
 #include "base/log.h"
-#include "cli/cli.h"
 #include "cli/columns.h"
-#include "cli/lance_env.h"
+#include "cli/lance_frame.h"
 #include "lance/manifest.h"
 #include "lance/refs.h"
 #include "lance/row_ids.h"
@@ -96,31 +95,23 @@ static void info_json(const lk_dataset *dataset, const ref_list *refs)
 
 static int info(lk_cli *cli, int argc, char **argv)
 {
-    const char  *uri = NULL;
-    uint64_t     version = 0;
-    bool         json = false;
-    lk_cli_lance o = {.config = cli->config};
-    lk_err       err = {0};
-    int          code = 0;
-    const lk_arg args[] = {
-        {"URI", LK_ARG_OPERAND, &uri, NULL, "directory of the dataset, or s3://BUCKET/PREFIX", false},
-        {"--version", LK_ARG_U64, &version, "N", "this version instead of the latest", false},
-        {"--json", LK_ARG_FLAG, &json, NULL, "one JSON object", false},
+    lk_lance_frame f = {.cli = cli, .command = &lk_cli_lance_commands[INFO]};
+    uint64_t       version = 0;
+    const lk_arg   args[] = {
+          {"--version", LK_ARG_U64, &version, "N", "this version instead of the latest", false},
     };
-    if (!lk_cli_parse(
-            cli, &lk_cli_lance_commands[INFO], args, sizeof args / sizeof args[0], argc, argv, &code)) {
-        return code;
+    if (!lk_lance_frame_begin(&f, args, sizeof args / sizeof args[0], argc, argv)) {
+        return f.code;
     }
     ref_list found = {0};
-    lk_rc    rc = lk_cli_lance_open(&o, uri, version, &err);
+    lk_rc    rc = lk_lance_frame_open(&f, version);
     if (rc == LK_OK) {
-        rc = lk_refs_list(o.env.store, &cli->arena, &found.list, &found.count, &err);
+        rc = lk_refs_list(f.lance.env.store, &cli->arena, &found.list, &found.count, &f.err);
     }
     if (rc == LK_OK) {
-        (json ? info_json : info_text)(o.dataset, &found);
+        (f.json ? info_json : info_text)(f.lance.dataset, &found);
     }
-    lk_cli_lance_close(&o);
-    return rc == LK_OK ? 0 : lk_cli_fail(&err);
+    return lk_lance_frame_end(&f, rc);
 }
 
 /* -- versions ---------------------------------------------------------------------------------------- */
@@ -177,35 +168,29 @@ static lk_rc print_versions(
 
 static int versions(lk_cli *cli, int argc, char **argv)
 {
-    const char  *uri = NULL;
-    bool         json = false, times = false;
-    lk_cli_lance o = {.config = cli->config};
+    lk_lance_frame f = {
+        .cli = cli, .command = &lk_cli_lance_commands[VERSIONS], .json_help = "one JSON array"};
+    bool         times = false;
     uint64_t    *list = NULL;
     size_t       count = 0;
-    lk_err       err = {0};
-    int          code = 0;
     const lk_arg args[] = {
-        {"URI", LK_ARG_OPERAND, &uri, NULL, "directory of the dataset, or s3://BUCKET/PREFIX", false},
         {"--times", LK_ARG_FLAG, &times, NULL, "when each was made, too (reads every manifest)", false},
-        {"--json", LK_ARG_FLAG, &json, NULL, "one JSON array", false},
     };
-    if (!lk_cli_parse(
-            cli, &lk_cli_lance_commands[VERSIONS], args, sizeof args / sizeof args[0], argc, argv, &code)) {
-        return code;
+    if (!lk_lance_frame_begin(&f, args, sizeof args / sizeof args[0], argc, argv)) {
+        return f.code;
     }
-    lk_rc rc = lk_cli_lance_open_store(&o, uri, &err);
+    lk_rc rc = lk_cli_lance_open_store(&f.lance, f.uri, &f.err);
     if (rc == LK_OK) {
-        rc = lk_dataset_versions(&o.env, &cli->arena, &list, &count, &err);
+        rc = lk_dataset_versions(&f.lance.env, &cli->arena, &list, &count, &f.err);
     }
     if (rc == LK_OK && count == 0) {
-        rc = lk_fail(&err, LK_E_NOT_FOUND, "%s", uri);
-        lk_detail(&err, "%.100s holds no Lance dataset", uri);
+        rc = lk_fail(&f.err, LK_E_NOT_FOUND, "%s", f.uri);
+        lk_detail(&f.err, "%.100s holds no Lance dataset", f.uri);
     }
     if (rc == LK_OK) {
-        rc = print_versions(&o.env, list, count, times, json, &err);
+        rc = print_versions(&f.lance.env, list, count, times, f.json, &f.err);
     }
-    lk_cli_lance_close(&o);
-    return rc == LK_OK ? 0 : lk_cli_fail(&err);
+    return lk_lance_frame_end(&f, rc);
 }
 
 const lk_cli_command lk_cli_lance_commands[] = {

@@ -1,9 +1,8 @@
 /* cmd_lance_change.c - `lake lance tag|restore|...`: changes of a Lance dataset in place, without a server. */
 #include "arrow/schema.h"
 #include "base/json.h"
-#include "cli/cli.h"
 #include "cli/lance_compute.h"
-#include "cli/lance_env.h"
+#include "cli/lance_frame.h"
 #include "cli/lance_where.h"
 #include "cli/report.h"
 #include "lance/alter.h"
@@ -28,18 +27,6 @@ enum {
     CLEANUP,
     COMPACT
 };
-
-/* A command's options, parsed against the row of this file's table. */
-static bool parse(lk_cli *cli, int row, const lk_arg *args, size_t count, int argc, char **argv, int *code)
-{
-    return lk_cli_parse(cli, &lk_cli_lance_change_commands[row], args, count, argc, argv, code);
-}
-
-static int end(lk_rc rc, lk_cli_lance *lance, const lk_err *err)
-{
-    lk_cli_lance_close(lance);
-    return rc == LK_OK ? 0 : lk_cli_fail(err);
-}
 
 /* -- tag ------------------------------------------------------------------------------------------------ */
 
@@ -74,28 +61,21 @@ static void print_tags(const lk_ref *refs, size_t count, bool json)
 
 static int tag_list(lk_cli *cli, int argc, char **argv)
 {
-    const char  *uri = NULL;
-    bool         json = false;
-    lk_cli_lance lance = {.config = cli->config};
-    lk_ref      *refs = NULL;
-    size_t       count = 0;
-    lk_err       err = {0};
-    int          code = 0;
-    const lk_arg args[] = {
-        {"URI", LK_ARG_OPERAND, &uri, NULL, "directory of the dataset, or s3://BUCKET/PREFIX", false},
-        {"--json", LK_ARG_FLAG, &json, NULL, "one JSON array", false},
-    };
-    if (!parse(cli, TAG_LIST, args, sizeof args / sizeof args[0], argc, argv, &code)) {
-        return code;
+    lk_lance_frame f = {
+        .cli = cli, .command = &lk_cli_lance_change_commands[TAG_LIST], .json_help = "one JSON array"};
+    lk_ref *refs = NULL;
+    size_t  count = 0;
+    if (!lk_lance_frame_begin(&f, NULL, 0, argc, argv)) {
+        return f.code;
     }
-    lk_rc rc = lk_cli_lance_open(&lance, uri, 0, &err);
+    lk_rc rc = lk_lance_frame_open(&f, 0);
     if (rc == LK_OK) {
-        rc = lk_refs_list(lance.env.store, &cli->arena, &refs, &count, &err);
+        rc = lk_refs_list(f.lance.env.store, &cli->arena, &refs, &count, &f.err);
     }
     if (rc == LK_OK) {
-        print_tags(refs, count, json);
+        print_tags(refs, count, f.json);
     }
-    return end(rc, &lance, &err);
+    return lk_lance_frame_end(&f, rc);
 }
 
 /* What became of a tag. version 0: it has none any more. */
@@ -124,33 +104,28 @@ static void tell_tag(bool json, const char *what, const char *name, uint64_t ver
 /* tag create and tag move: the same words, another verb. */
 static int put_tag(lk_cli *cli, int row, int argc, char **argv)
 {
-    const char  *uri = NULL, *name = NULL;
-    uint64_t     version = 0;
-    bool         json = false;
-    lk_cli_lance lance = {.config = cli->config};
-    lk_err       err = {0};
-    int          code = 0;
-    const lk_arg args[] = {
-        {"URI", LK_ARG_OPERAND, &uri, NULL, "directory of the dataset, or s3://BUCKET/PREFIX", false},
-        {"NAME", LK_ARG_OPERAND, &name, NULL, "letters, digits, '.', '-' and '_'", false},
-        {"--version", LK_ARG_U64, &version, "N", "name this version instead of the latest", false},
-        {"--json", LK_ARG_FLAG, &json, NULL, "one JSON object", false},
+    lk_lance_frame f = {.cli = cli, .command = &lk_cli_lance_change_commands[row]};
+    const char    *name = NULL;
+    uint64_t       version = 0;
+    const lk_arg   args[] = {
+          {"NAME", LK_ARG_OPERAND, &name, NULL, "letters, digits, '.', '-' and '_'", false},
+          {"--version", LK_ARG_U64, &version, "N", "name this version instead of the latest", false},
     };
-    if (!parse(cli, row, args, sizeof args / sizeof args[0], argc, argv, &code)) {
-        return code;
+    if (!lk_lance_frame_begin(&f, args, sizeof args / sizeof args[0], argc, argv)) {
+        return f.code;
     }
-    lk_rc rc = lk_cli_lance_open(&lance, uri, version, &err);
-    if (rc == LK_OK && lance.branch != NULL) {
-        rc = lk_cli_usage(&err, "tags are kept by the table itself: leave ?branch= out");
-    }
-    if (rc == LK_OK) {
-        rc = (row == TAG_CREATE ? lk_tag_create : lk_tag_move)(
-            lance.env.store, lance.env.clock, lk_bytes_of(name), lk_dataset_version(lance.dataset), &err);
+    lk_rc rc = lk_lance_frame_open(&f, version);
+    if (rc == LK_OK && f.lance.branch != NULL) {
+        rc = lk_cli_usage(&f.err, "tags are kept by the table itself: leave ?branch= out");
     }
     if (rc == LK_OK) {
-        tell_tag(json, row == TAG_CREATE ? "created" : "moved", name, lk_dataset_version(lance.dataset));
+        rc = (row == TAG_CREATE ? lk_tag_create : lk_tag_move)(f.lance.env.store, f.lance.env.clock,
+            lk_bytes_of(name), lk_dataset_version(f.lance.dataset), &f.err);
     }
-    return end(rc, &lance, &err);
+    if (rc == LK_OK) {
+        tell_tag(f.json, row == TAG_CREATE ? "created" : "moved", name, lk_dataset_version(f.lance.dataset));
+    }
+    return lk_lance_frame_end(&f, rc);
 }
 
 static int tag_create(lk_cli *cli, int argc, char **argv)
@@ -165,60 +140,44 @@ static int tag_move(lk_cli *cli, int argc, char **argv)
 
 static int tag_delete(lk_cli *cli, int argc, char **argv)
 {
-    const char  *uri = NULL, *name = NULL;
-    bool         json = false;
-    lk_cli_lance lance = {.config = cli->config};
-    lk_err       err = {0};
-    int          code = 0;
-    const lk_arg args[] = {
-        {"URI", LK_ARG_OPERAND, &uri, NULL, "directory of the dataset, or s3://BUCKET/PREFIX", false},
-        {"NAME", LK_ARG_OPERAND, &name, NULL, "the tag", false},
-        {"--json", LK_ARG_FLAG, &json, NULL, "one JSON object", false},
+    lk_lance_frame f = {.cli = cli, .command = &lk_cli_lance_change_commands[TAG_DELETE]};
+    const char    *name = NULL;
+    const lk_arg   args[] = {
+          {"NAME", LK_ARG_OPERAND, &name, NULL, "the tag", false},
     };
-    if (!parse(cli, TAG_DELETE, args, sizeof args / sizeof args[0], argc, argv, &code)) {
-        return code;
+    if (!lk_lance_frame_begin(&f, args, sizeof args / sizeof args[0], argc, argv)) {
+        return f.code;
     }
-    lk_rc rc = lk_cli_lance_open(&lance, uri, 0, &err);
+    lk_rc rc = lk_lance_frame_open(&f, 0);
     if (rc == LK_OK) {
-        rc = lk_tag_delete(lance.env.store, lk_bytes_of(name), &err);
+        rc = lk_tag_delete(f.lance.env.store, lk_bytes_of(name), &f.err);
     }
     if (rc == LK_OK) {
-        tell_tag(json, "deleted", name, 0);
+        tell_tag(f.json, "deleted", name, 0);
     }
-    return end(rc, &lance, &err);
+    return lk_lance_frame_end(&f, rc);
 }
 
 /* -- restore -------------------------------------------------------------------------------------------- */
 
 static int restore(lk_cli *cli, int argc, char **argv)
 {
-    const char  *uri = NULL;
-    uint64_t     version = 0;
-    bool         json = false;
-    lk_cli_lance lance = {.config = cli->config};
-    lk_dataset  *next = NULL;
-    lk_err       err = {0};
-    int          code = 0;
-    const lk_arg args[] = {
-        {"URI", LK_ARG_OPERAND, &uri, NULL, "directory of the dataset, or s3://BUCKET/PREFIX", false},
-        {"--version", LK_ARG_U64, &version, "N", "the version to have again", true},
-        {"--json", LK_ARG_FLAG, &json, NULL, "one JSON object", false},
+    lk_lance_frame f = {.cli = cli, .command = &lk_cli_lance_change_commands[RESTORE]};
+    uint64_t       version = 0;
+    const lk_arg   args[] = {
+          {"--version", LK_ARG_U64, &version, "N", "the version to have again", true},
     };
-    if (!parse(cli, RESTORE, args, sizeof args / sizeof args[0], argc, argv, &code)) {
-        return code;
+    if (!lk_lance_frame_begin(&f, args, sizeof args / sizeof args[0], argc, argv)) {
+        return f.code;
     }
-    lk_rc rc = version == 0 ? lk_cli_usage(&err, "versions count from 1") : LK_OK;
+    lk_rc rc = version == 0 ? lk_cli_usage(&f.err, "versions count from 1") : LK_OK;
     if (rc == LK_OK) {
-        rc = lk_cli_lance_open(&lance, uri, 0, &err);
-    }
-    if (rc == LK_OK) {
-        rc = lk_dataset_restore(lance.dataset, lk_direct_committer(), version, NULL, &next, &err);
+        rc = lk_lance_frame_open(&f, 0);
     }
     if (rc == LK_OK) {
-        lk_report_version(json, "restored", next);
+        rc = lk_dataset_restore(f.lance.dataset, lk_direct_committer(), version, NULL, &f.next, &f.err);
     }
-    lk_dataset_unref(next);
-    return end(rc, &lance, &err);
+    return lk_lance_frame_end_with_version(&f, rc, "restored");
 }
 
 /* -- delete --------------------------------------------------------------------------------------------- */
@@ -239,50 +198,32 @@ static void report_delete(bool json, const lk_delete_report *done, const lk_data
 
 static int delete_rows(lk_cli *cli, int argc, char **argv)
 {
-    const char      *uri = NULL, *condition = NULL;
-    bool             json = false;
-    lk_cli_lance     lance = {.config = cli->config};
+    lk_lance_frame   f = {.cli = cli, .command = &lk_cli_lance_change_commands[DELETE]};
+    const char      *condition = NULL;
     lk_cli_where    *where = NULL;
-    lk_dataset      *next = NULL;
     lk_delete_report done = {0};
-    lk_err           err = {0};
-    int              code = 0;
     const lk_arg     args[] = {
-            {"URI", LK_ARG_OPERAND, &uri, NULL, "directory of the dataset, or s3://BUCKET/PREFIX", false},
             {"--where", LK_ARG_TEXT, &condition, "SQL", "delete the rows for which this is true", true},
-            {"--json", LK_ARG_FLAG, &json, NULL, "one JSON object", false},
     };
-    if (!parse(cli, DELETE, args, sizeof args / sizeof args[0], argc, argv, &code)) {
-        return code;
+    if (!lk_lance_frame_begin(&f, args, sizeof args / sizeof args[0], argc, argv)) {
+        return f.code;
     }
-    lk_rc rc = lk_cli_lance_open(&lance, uri, 0, &err);
+    lk_rc rc = lk_lance_frame_open(&f, 0);
     if (rc == LK_OK) {
-        rc = lk_cli_where_open(cli->config, condition, &where, &err);
-    }
-    if (rc == LK_OK) {
-        rc = lk_dataset_delete(
-            lance.dataset, lk_direct_committer(), lk_cli_where_selector(where), NULL, &done, &next, &err);
+        rc = lk_cli_where_open(cli->config, condition, &where, &f.err);
     }
     if (rc == LK_OK) {
-        report_delete(json, &done, next);
+        rc = lk_dataset_delete(f.lance.dataset, lk_direct_committer(), lk_cli_where_selector(where), NULL,
+            &done, &f.next, &f.err);
     }
-    lk_dataset_unref(next);
+    if (rc == LK_OK) {
+        report_delete(f.json, &done, f.next);
+    }
     lk_cli_where_close(where);
-    return end(rc, &lance, &err);
+    return lk_lance_frame_end(&f, rc);
 }
 
 /* -- columns -------------------------------------------------------------------------------------------- */
-
-/* The end of a command that made `next` (NULL when it failed) of the opened dataset. */
-static int end_columns(
-    lk_rc rc, bool json, const char *what, lk_cli_lance *lance, lk_dataset *next, const lk_err *err)
-{
-    if (rc == LK_OK) {
-        lk_report_version(json, what, next);
-    }
-    lk_dataset_unref(next);
-    return end(rc, lance, err);
-}
 
 static lk_rc parse_columns(lk_cli *cli, const lk_arg_texts *texts, struct ArrowSchema *out, lk_err *err)
 {
@@ -314,110 +255,84 @@ static lk_rc add_computed(lk_cli *cli, lk_dataset *dataset, const struct ArrowSc
 
 static int columns_add(lk_cli *cli, int argc, char **argv)
 {
-    const char        *uri = NULL;
-    bool               json = false;
+    lk_lance_frame     f = {.cli = cli, .command = &lk_cli_lance_change_commands[COLUMNS_ADD]};
     lk_arg_texts       columns = {0}, values = {0};
     struct ArrowSchema schema = {0};
-    lk_cli_lance       lance = {.config = cli->config};
-    lk_dataset        *next = NULL;
-    lk_err             err = {0};
-    int                code = 0;
     const lk_arg       args[] = {
-              {"URI", LK_ARG_OPERAND, &uri, NULL, "directory of the dataset, or s3://BUCKET/PREFIX", false},
               {"--column", LK_ARG_TEXTS, &columns, "NAME:TYPE", "a column to add", true},
               {"--value", LK_ARG_TEXTS, &values, "SQL", "the columns' values, in the same order; else null", false},
-              {"--json", LK_ARG_FLAG, &json, NULL, "one JSON object", false},
     };
-    if (!parse(cli, COLUMNS_ADD, args, sizeof args / sizeof args[0], argc, argv, &code)) {
-        return code;
+    if (!lk_lance_frame_begin(&f, args, sizeof args / sizeof args[0], argc, argv)) {
+        return f.code;
     }
-    lk_rc rc = lk_cli_lance_open(&lance, uri, 0, &err);
+    lk_rc rc = lk_lance_frame_open(&f, 0);
     if (rc == LK_OK) {
-        rc = parse_columns(cli, &columns, &schema, &err);
+        rc = parse_columns(cli, &columns, &schema, &f.err);
     }
     if (rc == LK_OK && values.count > 0) {
-        rc = add_computed(cli, lance.dataset, &schema, &values, &next, &err);
+        rc = add_computed(cli, f.lance.dataset, &schema, &values, &f.next, &f.err);
     } else if (rc == LK_OK) {
-        rc = lk_dataset_add_columns(lance.dataset, lk_direct_committer(), &schema, NULL, &next, &err);
+        rc = lk_dataset_add_columns(f.lance.dataset, lk_direct_committer(), &schema, NULL, &f.next, &f.err);
     }
     lk_schema_release(&schema);
-    return end_columns(rc, json, "added", &lance, next, &err);
+    return lk_lance_frame_end_with_version(&f, rc, "added");
 }
 
 static int columns_drop(lk_cli *cli, int argc, char **argv)
 {
-    const char  *uri = NULL;
-    bool         json = false;
-    lk_arg_texts columns = {0};
-    lk_cli_lance lance = {.config = cli->config};
-    lk_dataset  *next = NULL;
-    lk_err       err = {0};
-    int          code = 0;
-    const lk_arg args[] = {
-        {"URI", LK_ARG_OPERAND, &uri, NULL, "directory of the dataset, or s3://BUCKET/PREFIX", false},
-        {"--column", LK_ARG_TEXTS, &columns, "NAME", "a column, or STRUCT.FIELD", true},
-        {"--json", LK_ARG_FLAG, &json, NULL, "one JSON object", false},
+    lk_lance_frame f = {.cli = cli, .command = &lk_cli_lance_change_commands[COLUMNS_DROP]};
+    lk_arg_texts   columns = {0};
+    const lk_arg   args[] = {
+          {"--column", LK_ARG_TEXTS, &columns, "NAME", "a column, or STRUCT.FIELD", true},
     };
-    if (!parse(cli, COLUMNS_DROP, args, sizeof args / sizeof args[0], argc, argv, &code)) {
-        return code;
+    if (!lk_lance_frame_begin(&f, args, sizeof args / sizeof args[0], argc, argv)) {
+        return f.code;
     }
     lk_bytes *paths = lk_arg_texts_bytes(&columns, &cli->arena);
-    lk_rc     rc = lk_cli_lance_open(&lance, uri, 0, &err);
+    lk_rc     rc = lk_lance_frame_open(&f, 0);
     if (rc == LK_OK) {
         rc = lk_dataset_drop_columns(
-            lance.dataset, lk_direct_committer(), paths, columns.count, NULL, &next, &err);
+            f.lance.dataset, lk_direct_committer(), paths, columns.count, NULL, &f.next, &f.err);
     }
-    return end_columns(rc, json, "dropped", &lance, next, &err);
+    return lk_lance_frame_end_with_version(&f, rc, "dropped");
 }
 
 static int columns_rename(lk_cli *cli, int argc, char **argv)
 {
-    const char  *uri = NULL, *from = NULL, *to = NULL;
-    bool         json = false;
-    lk_cli_lance lance = {.config = cli->config};
-    lk_dataset  *next = NULL;
-    lk_err       err = {0};
-    int          code = 0;
-    const lk_arg args[] = {
-        {"URI", LK_ARG_OPERAND, &uri, NULL, "directory of the dataset, or s3://BUCKET/PREFIX", false},
-        {"--column", LK_ARG_TEXT, &from, "NAME", "the column, or STRUCT.FIELD", true},
-        {"--to", LK_ARG_TEXT, &to, "NAME", "its new name, without the struct's", true},
-        {"--json", LK_ARG_FLAG, &json, NULL, "one JSON object", false},
+    lk_lance_frame f = {.cli = cli, .command = &lk_cli_lance_change_commands[COLUMNS_RENAME]};
+    const char    *from = NULL, *to = NULL;
+    const lk_arg   args[] = {
+          {"--column", LK_ARG_TEXT, &from, "NAME", "the column, or STRUCT.FIELD", true},
+          {"--to", LK_ARG_TEXT, &to, "NAME", "its new name, without the struct's", true},
     };
-    if (!parse(cli, COLUMNS_RENAME, args, sizeof args / sizeof args[0], argc, argv, &code)) {
-        return code;
+    if (!lk_lance_frame_begin(&f, args, sizeof args / sizeof args[0], argc, argv)) {
+        return f.code;
     }
-    lk_rc rc = lk_cli_lance_open(&lance, uri, 0, &err);
+    lk_rc rc = lk_lance_frame_open(&f, 0);
     if (rc == LK_OK) {
-        rc = lk_dataset_rename_column(
-            lance.dataset, lk_direct_committer(), lk_bytes_of(from), lk_bytes_of(to), NULL, &next, &err);
+        rc = lk_dataset_rename_column(f.lance.dataset, lk_direct_committer(), lk_bytes_of(from),
+            lk_bytes_of(to), NULL, &f.next, &f.err);
     }
-    return end_columns(rc, json, "renamed", &lance, next, &err);
+    return lk_lance_frame_end_with_version(&f, rc, "renamed");
 }
 
 static int columns_cast(lk_cli *cli, int argc, char **argv)
 {
-    const char  *uri = NULL, *column = NULL, *type = NULL;
-    bool         json = false;
-    lk_cli_lance lance = {.config = cli->config};
-    lk_dataset  *next = NULL;
-    lk_err       err = {0};
-    int          code = 0;
-    const lk_arg args[] = {
-        {"URI", LK_ARG_OPERAND, &uri, NULL, "directory of the dataset, or s3://BUCKET/PREFIX", false},
-        {"--column", LK_ARG_TEXT, &column, "NAME", "the column", true},
-        {"--to", LK_ARG_TEXT, &type, "TYPE", "its new type", true},
-        {"--json", LK_ARG_FLAG, &json, NULL, "one JSON object", false},
+    lk_lance_frame f = {.cli = cli, .command = &lk_cli_lance_change_commands[COLUMNS_CAST]};
+    const char    *column = NULL, *type = NULL;
+    const lk_arg   args[] = {
+          {"--column", LK_ARG_TEXT, &column, "NAME", "the column", true},
+          {"--to", LK_ARG_TEXT, &type, "TYPE", "its new type", true},
     };
-    if (!parse(cli, COLUMNS_CAST, args, sizeof args / sizeof args[0], argc, argv, &code)) {
-        return code;
+    if (!lk_lance_frame_begin(&f, args, sizeof args / sizeof args[0], argc, argv)) {
+        return f.code;
     }
-    lk_rc rc = lk_cli_lance_open(&lance, uri, 0, &err);
+    lk_rc rc = lk_lance_frame_open(&f, 0);
     if (rc == LK_OK) {
-        rc = lk_dataset_cast_column(
-            lance.dataset, lk_direct_committer(), lk_bytes_of(column), lk_bytes_of(type), NULL, &next, &err);
+        rc = lk_dataset_cast_column(f.lance.dataset, lk_direct_committer(), lk_bytes_of(column),
+            lk_bytes_of(type), NULL, &f.next, &f.err);
     }
-    return end_columns(rc, json, "converted", &lance, next, &err);
+    return lk_lance_frame_end_with_version(&f, rc, "converted");
 }
 
 /* -- cleanup -------------------------------------------------------------------------------------------- */
@@ -466,38 +381,33 @@ static void report_cleanup(bool json, bool dry_run, const lk_cleanup_report *don
 
 static int clean_up(lk_cli *cli, int argc, char **argv)
 {
-    const char        *uri = NULL, *older_than = NULL;
-    bool               json = false;
+    lk_lance_frame     f = {.cli = cli, .command = &lk_cli_lance_change_commands[CLEANUP]};
+    const char        *older_than = NULL;
     lk_cleanup_options options = {0};
     lk_cleanup_report  done = {0};
-    lk_cli_lance       lance = {.config = cli->config};
-    lk_err             err = {0};
-    int                code = 0;
     const lk_arg       args[] = {
-              {"URI", LK_ARG_OPERAND, &uri, NULL, "directory of the dataset, or s3://BUCKET/PREFIX", false},
               {"--retain", LK_ARG_U64, &options.retain, "N", "the newest N versions stay (default 1)", false},
               {"--older-than", LK_ARG_TEXT, &older_than, "D",
                   "younger versions stay: 90s, 30m, 12h, 14d, 2w (default 14d; with --retain alone 0s)", false},
               {"--delete-unverified", LK_ARG_FLAG, &options.delete_unverified, NULL,
                   "also files of the last 7 days that no version refers to: nobody may be writing", false},
               {"--dry-run", LK_ARG_FLAG, &options.dry_run, NULL, "only say what would go", false},
-              {"--json", LK_ARG_FLAG, &json, NULL, "one JSON object", false},
     };
-    if (!parse(cli, CLEANUP, args, sizeof args / sizeof args[0], argc, argv, &code)) {
-        return code;
+    if (!lk_lance_frame_begin(&f, args, sizeof args / sizeof args[0], argc, argv)) {
+        return f.code;
     }
     older_than = older_than != NULL ? older_than : options.retain > 0 ? "0s" : "14d";
-    lk_rc rc = parse_duration(older_than, &options.older_than_ms, &err);
+    lk_rc rc = parse_duration(older_than, &options.older_than_ms, &f.err);
     if (rc == LK_OK) {
-        rc = lk_cli_lance_open(&lance, uri, 0, &err);
+        rc = lk_lance_frame_open(&f, 0);
     }
     if (rc == LK_OK) {
-        rc = lk_dataset_cleanup(&lance.env, &options, &done, &err);
+        rc = lk_dataset_cleanup(&f.lance.env, &options, &done, &f.err);
     }
     if (rc == LK_OK) {
-        report_cleanup(json, options.dry_run, &done);
+        report_cleanup(f.json, options.dry_run, &done);
     }
-    return end(rc, &lance, &err);
+    return lk_lance_frame_end(&f, rc);
 }
 
 /* -- compact -------------------------------------------------------------------------------------------- */
@@ -524,39 +434,32 @@ static void report_compact(bool json, const lk_compact_report *done, const lk_da
 
 static int compact(lk_cli *cli, int argc, char **argv)
 {
-    const char        *uri = NULL;
-    bool               json = false;
+    lk_lance_frame     f = {.cli = cli, .command = &lk_cli_lance_change_commands[COMPACT]};
     lk_compact_options options = {0};
     lk_compact_report  done = {0};
-    lk_cli_lance       lance = {.config = cli->config};
-    lk_dataset        *next = NULL;
-    lk_err             err = {0};
-    int                code = 0;
     const lk_arg       args[] = {
-              {"URI", LK_ARG_OPERAND, &uri, NULL, "directory of the dataset, or s3://BUCKET/PREFIX", false},
               {"--target-rows", LK_ARG_U64, &options.target_rows, "N",
                   "rows of a full fragment (default 1,048,576)", false},
               {"--target-bytes", LK_ARG_U64, &options.target_bytes, "N",
                   "bytes of a full fragment (default 16 GiB)", false},
-              {"--json", LK_ARG_FLAG, &json, NULL, "one JSON object", false},
     };
-    if (!parse(cli, COMPACT, args, sizeof args / sizeof args[0], argc, argv, &code)) {
-        return code;
+    if (!lk_lance_frame_begin(&f, args, sizeof args / sizeof args[0], argc, argv)) {
+        return f.code;
     }
-    lk_rc rc = lk_cli_lance_open(&lance, uri, 0, &err);
+    lk_rc rc = lk_lance_frame_open(&f, 0);
     if (rc == LK_OK) {
-        rc = lk_dataset_compact(lance.dataset, lk_direct_committer(), &options, NULL, &done, &next, &err);
+        rc = lk_dataset_compact(
+            f.lance.dataset, lk_direct_committer(), &options, NULL, &done, &f.next, &f.err);
     }
     if (rc == LK_OK) {
-        report_compact(json, &done, next);
+        report_compact(f.json, &done, f.next);
     } else if (done.versions > 0) {
         fprintf(stderr,
             "lake: before that, %" PRIu64 " versions were committed, with %" PRIu64
             " fragments instead of %" PRIu64 "; they stay, and the next compaction goes on from there\n",
             done.versions, done.fragments_after, done.fragments_before);
     }
-    lk_dataset_unref(next);
-    return end(rc, &lance, &err);
+    return lk_lance_frame_end(&f, rc);
 }
 
 const lk_cli_command lk_cli_lance_change_commands[] = {

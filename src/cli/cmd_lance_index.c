@@ -1,7 +1,6 @@
 /* cmd_lance_index.c - `lake lance index create|update|list|drop`: scalar indices of a Lance dataset in place. */
 #include "base/json.h"
-#include "cli/cli.h"
-#include "cli/lance_env.h"
+#include "cli/lance_frame.h"
 #include "cli/progress.h"
 #include "cli/report.h"
 #include "lance/index.h"
@@ -11,18 +10,6 @@
 #include <string.h>
 
 enum { CREATE, UPDATE, LIST, DROP };
-
-static bool parse(lk_cli *cli, int row, const lk_arg *args, size_t count, int argc, char **argv, int *code)
-{
-    return lk_cli_parse(cli, &lk_cli_lance_index_commands[row], args, count, argc, argv, code);
-}
-
-static int end(lk_rc rc, lk_cli_lance *lance, lk_dataset *next, const lk_err *err)
-{
-    lk_dataset_unref(next);
-    lk_cli_lance_close(lance);
-    return rc == LK_OK ? 0 : lk_cli_fail(err);
-}
 
 /* -- create and update ------------------------------------------------------------------------------------ */
 static void show(void *progress, uint64_t rows, uint64_t rows_total)
@@ -57,71 +44,59 @@ static lk_rc parse_kind(const char *text, lk_index_kind *out, lk_err *err)
 
 static int create(lk_cli *cli, int argc, char **argv)
 {
-    const char      *uri = NULL, *column = NULL, *kind = NULL, *name = NULL;
-    bool             json = false;
+    lk_lance_frame   f = {.cli = cli, .command = &lk_cli_lance_index_commands[CREATE]};
+    const char      *column = NULL, *kind = NULL, *name = NULL;
     lk_progress      progress = {.what = "rows"};
     lk_index_options options = {.progress = show, .progress_context = &progress};
     lk_index_report  done = {0};
-    lk_cli_lance     lance = {.config = cli->config};
-    lk_dataset      *next = NULL;
-    lk_err           err = {0};
-    int              code = 0;
     const lk_arg     args[] = {
-            {"URI", LK_ARG_OPERAND, &uri, NULL, "directory of the dataset, or s3://BUCKET/PREFIX", false},
             {"--column", LK_ARG_TEXT, &column, "NAME", "the column, or STRUCT.FIELD", true},
             {"--kind", LK_ARG_TEXT, &kind, "KIND", "btree (the default) finds rows, zonemap leaves blocks out",
                 false},
             {"--name", LK_ARG_TEXT, &name, "NAME", "the index's name; else the column's and _idx", false},
-            {"--json", LK_ARG_FLAG, &json, NULL, "one JSON object", false},
     };
-    if (!parse(cli, CREATE, args, sizeof args / sizeof args[0], argc, argv, &code)) {
-        return code;
+    if (!lk_lance_frame_begin(&f, args, sizeof args / sizeof args[0], argc, argv)) {
+        return f.code;
     }
     options.column = lk_bytes_of(column);
     options.name = lk_bytes_of(name);
-    lk_rc rc = parse_kind(kind, &options.kind, &err);
+    lk_rc rc = parse_kind(kind, &options.kind, &f.err);
     if (rc == LK_OK) {
-        rc = lk_cli_lance_open(&lance, uri, 0, &err);
+        rc = lk_lance_frame_open(&f, 0);
     }
     if (rc == LK_OK) {
-        rc = lk_index_create(lance.dataset, lk_direct_committer(), &options, NULL, &done, &next, &err);
+        rc = lk_index_create(f.lance.dataset, lk_direct_committer(), &options, NULL, &done, &f.next, &f.err);
         lk_progress_end(&progress);
     }
     if (rc == LK_OK) {
-        report(json, &done, next);
+        report(f.json, &done, f.next);
     }
-    return end(rc, &lance, next, &err);
+    return lk_lance_frame_end(&f, rc);
 }
 
 static int update(lk_cli *cli, int argc, char **argv)
 {
-    const char      *uri = NULL, *name = NULL;
-    bool             json = false;
+    lk_lance_frame   f = {.cli = cli, .command = &lk_cli_lance_index_commands[UPDATE]};
+    const char      *name = NULL;
     lk_progress      progress = {.what = "rows"};
     lk_index_options options = {.progress = show, .progress_context = &progress};
     lk_index_report  done = {0};
-    lk_cli_lance     lance = {.config = cli->config};
-    lk_dataset      *next = NULL;
-    lk_err           err = {0};
-    int              code = 0;
     const lk_arg     args[] = {
-            {"URI", LK_ARG_OPERAND, &uri, NULL, "directory of the dataset, or s3://BUCKET/PREFIX", false},
             {"NAME", LK_ARG_OPERAND, &name, NULL, "the index", false},
-            {"--json", LK_ARG_FLAG, &json, NULL, "one JSON object", false},
     };
-    if (!parse(cli, UPDATE, args, sizeof args / sizeof args[0], argc, argv, &code)) {
-        return code;
+    if (!lk_lance_frame_begin(&f, args, sizeof args / sizeof args[0], argc, argv)) {
+        return f.code;
     }
-    lk_rc rc = lk_cli_lance_open(&lance, uri, 0, &err);
+    lk_rc rc = lk_lance_frame_open(&f, 0);
     if (rc == LK_OK) {
-        rc = lk_index_update(
-            lance.dataset, lk_direct_committer(), lk_bytes_of(name), &options, NULL, &done, &next, &err);
+        rc = lk_index_update(f.lance.dataset, lk_direct_committer(), lk_bytes_of(name), &options, NULL, &done,
+            &f.next, &f.err);
         lk_progress_end(&progress);
     }
     if (rc == LK_OK) {
-        report(json, &done, next);
+        report(f.json, &done, f.next);
     }
-    return end(rc, &lance, next, &err);
+    return lk_lance_frame_end(&f, rc);
 }
 
 /* -- list ------------------------------------------------------------------------------------------------- */
@@ -177,71 +152,58 @@ static void list_text(const lk_index *index, size_t fragments, const lk_lance_sc
 
 static int list(lk_cli *cli, int argc, char **argv)
 {
-    const char     *uri = NULL;
+    lk_lance_frame  f = {.cli = cli,
+         .command = &lk_cli_lance_index_commands[LIST],
+         .json_help = "one JSON array, an object a segment"};
     uint64_t        version = 0;
-    bool            json = false;
-    lk_cli_lance    lance = {.config = cli->config};
     const lk_index *indices = NULL;
     size_t          count = 0;
-    lk_err          err = {0};
-    int             code = 0;
     const lk_arg    args[] = {
-           {"URI", LK_ARG_OPERAND, &uri, NULL, "directory of the dataset, or s3://BUCKET/PREFIX", false},
            {"--version", LK_ARG_U64, &version, "N", "of this version instead of the latest", false},
-           {"--json", LK_ARG_FLAG, &json, NULL, "one JSON array, an object a segment", false},
     };
-    if (!parse(cli, LIST, args, sizeof args / sizeof args[0], argc, argv, &code)) {
-        return code;
+    if (!lk_lance_frame_begin(&f, args, sizeof args / sizeof args[0], argc, argv)) {
+        return f.code;
     }
-    lk_rc rc = lk_cli_lance_open(&lance, uri, version, &err);
+    lk_rc rc = lk_lance_frame_open(&f, version);
     if (rc == LK_OK) {
-        rc = lk_index_list(lance.dataset, &cli->arena, &indices, &count, &err);
+        rc = lk_index_list(f.lance.dataset, &cli->arena, &indices, &count, &f.err);
     }
     if (rc == LK_OK) {
-        const lk_manifest *manifest = lk_dataset_manifest(lance.dataset);
+        const lk_manifest *manifest = lk_dataset_manifest(f.lance.dataset);
         lk_buf             text = {0};
         lk_json_writer     w = {.out = &text};
         lk_json_array(&w);
         for (size_t i = 0; i < count; i++) {
             list_json(&w, &indices[i], manifest->schema, &cli->arena);
-            if (!json) {
+            if (!f.json) {
                 list_text(&indices[i], manifest->fragment_count, manifest->schema, &cli->arena);
             }
         }
         lk_json_array_end(&w);
-        if (json) {
+        if (f.json) {
             printf("%.*s\n", LK_FMT(lk_buf_view(&text)));
         }
         lk_buf_deinit(&text);
     }
-    return end(rc, &lance, NULL, &err);
+    return lk_lance_frame_end(&f, rc);
 }
 
 /* -- drop ------------------------------------------------------------------------------------------------- */
 static int drop(lk_cli *cli, int argc, char **argv)
 {
-    const char  *uri = NULL, *name = NULL;
-    bool         json = false;
-    lk_cli_lance lance = {.config = cli->config};
-    lk_dataset  *next = NULL;
-    lk_err       err = {0};
-    int          code = 0;
-    const lk_arg args[] = {
-        {"URI", LK_ARG_OPERAND, &uri, NULL, "directory of the dataset, or s3://BUCKET/PREFIX", false},
-        {"NAME", LK_ARG_OPERAND, &name, NULL, "the index", false},
-        {"--json", LK_ARG_FLAG, &json, NULL, "one JSON object", false},
+    lk_lance_frame f = {.cli = cli, .command = &lk_cli_lance_index_commands[DROP]};
+    const char    *name = NULL;
+    const lk_arg   args[] = {
+          {"NAME", LK_ARG_OPERAND, &name, NULL, "the index", false},
     };
-    if (!parse(cli, DROP, args, sizeof args / sizeof args[0], argc, argv, &code)) {
-        return code;
+    if (!lk_lance_frame_begin(&f, args, sizeof args / sizeof args[0], argc, argv)) {
+        return f.code;
     }
-    lk_rc rc = lk_cli_lance_open(&lance, uri, 0, &err);
+    lk_rc rc = lk_lance_frame_open(&f, 0);
     if (rc == LK_OK) {
-        rc = lk_index_drop(lance.dataset, lk_direct_committer(), lk_bytes_of(name), NULL, &next, &err);
+        rc = lk_index_drop(f.lance.dataset, lk_direct_committer(), lk_bytes_of(name), NULL, &f.next, &f.err);
     }
-    if (rc == LK_OK) {
-        lk_report_version(json, "dropped", next);
-    }
-    return end(rc, &lance, next, &err);
+    return lk_lance_frame_end_with_version(&f, rc, "dropped");
 }
 
 const lk_cli_command lk_cli_lance_index_commands[] = {

@@ -1,6 +1,5 @@
 /* cmd_lance_rows.c - `lake lance update|merge`: rows of a Lance dataset that change in place, without a server. */
-#include "cli/cli.h"
-#include "cli/lance_env.h"
+#include "cli/lance_frame.h"
 #include "cli/lance_match.h"
 #include "cli/lance_set.h"
 #include "cli/report.h"
@@ -11,11 +10,6 @@
 #include <string.h>
 
 enum { UPDATE, MERGE };
-
-static bool parse(lk_cli *cli, int row, const lk_arg *args, size_t count, int argc, char **argv, int *code)
-{
-    return lk_cli_parse(cli, &lk_cli_lance_rows_commands[row], args, count, argc, argv, code);
-}
 
 static void report_rows(bool json, const lk_update_report *done, const lk_dataset *next)
 {
@@ -40,40 +34,32 @@ static void report_rows(bool json, const lk_update_report *done, const lk_datase
 
 static int update(lk_cli *cli, int argc, char **argv)
 {
-    const char      *uri = NULL, *condition = NULL;
-    bool             json = false;
+    lk_lance_frame   f = {.cli = cli, .command = &lk_cli_lance_rows_commands[UPDATE]};
+    const char      *condition = NULL;
     lk_arg_texts     texts = {0};
-    lk_cli_lance     lance = {.config = cli->config};
     lk_cli_set      *set = NULL;
-    lk_dataset      *next = NULL;
     lk_update_report done = {0};
-    lk_err           err = {0};
-    int              code = 0;
     const lk_arg     args[] = {
-            {"URI", LK_ARG_OPERAND, &uri, NULL, "directory of the dataset, or s3://BUCKET/PREFIX", false},
             {"--set", LK_ARG_TEXTS, &texts, "COLUMN=SQL", "a column's new value", true},
             {"--where", LK_ARG_TEXT, &condition, "SQL", "only rows for which this is true", false},
-            {"--json", LK_ARG_FLAG, &json, NULL, "one JSON object", false},
     };
-    if (!parse(cli, UPDATE, args, sizeof args / sizeof args[0], argc, argv, &code)) {
-        return code;
+    if (!lk_lance_frame_begin(&f, args, sizeof args / sizeof args[0], argc, argv)) {
+        return f.code;
     }
-    lk_rc rc = lk_cli_lance_open(&lance, uri, 0, &err);
+    lk_rc rc = lk_lance_frame_open(&f, 0);
     if (rc == LK_OK) {
         rc = lk_cli_set_open(
-            cli->config, lk_arg_texts_bytes(&texts, &cli->arena), texts.count, condition, &set, &err);
+            cli->config, lk_arg_texts_bytes(&texts, &cli->arena), texts.count, condition, &set, &f.err);
     }
     if (rc == LK_OK) {
         rc = lk_dataset_update(
-            lance.dataset, lk_direct_committer(), lk_cli_set_changer(set), NULL, &done, &next, &err);
+            f.lance.dataset, lk_direct_committer(), lk_cli_set_changer(set), NULL, &done, &f.next, &f.err);
     }
     if (rc == LK_OK) {
-        report_rows(json, &done, next);
+        report_rows(f.json, &done, f.next);
     }
-    lk_dataset_unref(next);
     lk_cli_set_close(set);
-    lk_cli_lance_close(&lance);
-    return rc == LK_OK ? 0 : lk_cli_fail(&err);
+    return lk_lance_frame_end(&f, rc);
 }
 
 /* -- merge ---------------------------------------------------------------------------------------------- */
@@ -148,42 +134,34 @@ static lk_rc merge_input(lk_cli *cli, lk_dataset *dataset, const char *input, co
 
 static int merge(lk_cli *cli, int argc, char **argv)
 {
-    const char      *uri = NULL, *input = NULL;
-    bool             json = false;
+    lk_lance_frame   f = {.cli = cli, .command = &lk_cli_lance_rows_commands[MERGE]};
+    const char      *input = NULL;
     lk_arg_texts     keys = {0};
     merge_words      words = {0};
     lk_merge_options options = {.update = true, .insert = true};
-    lk_cli_lance     lance = {.config = cli->config};
-    lk_dataset      *next = NULL;
     lk_update_report done = {0};
-    lk_err           err = {0};
-    int              code = 0;
     const lk_arg     args[] = {
-            {"URI", LK_ARG_OPERAND, &uri, NULL, "directory of the dataset, or s3://BUCKET/PREFIX", false},
             {"INPUT", LK_ARG_OPERAND, &input, NULL, "Arrow, Parquet, CSV or NDJSON file", false},
             {"--on", LK_ARG_TEXTS, &keys, "COLUMN", "the key", true},
             {"--when-matched", LK_ARG_TEXT, &words.matched, "update|nothing", "default: update", false},
             {"--when-not-matched", LK_ARG_TEXT, &words.unmatched, "insert|nothing", "default: insert", false},
             {"--when-not-matched-by-source", LK_ARG_TEXT, &words.missing, "delete|nothing",
                 "rows of the dataset without a row in INPUT; default: nothing", false},
-            {"--json", LK_ARG_FLAG, &json, NULL, "one JSON object", false},
     };
-    if (!parse(cli, MERGE, args, sizeof args / sizeof args[0], argc, argv, &code)) {
-        return code;
+    if (!lk_lance_frame_begin(&f, args, sizeof args / sizeof args[0], argc, argv)) {
+        return f.code;
     }
-    lk_rc rc = parse_words(&words, &options, &err);
+    lk_rc rc = parse_words(&words, &options, &f.err);
     if (rc == LK_OK) {
-        rc = lk_cli_lance_open(&lance, uri, 0, &err);
-    }
-    if (rc == LK_OK) {
-        rc = merge_input(cli, lance.dataset, input, &keys, &options, &done, &next, &err);
+        rc = lk_lance_frame_open(&f, 0);
     }
     if (rc == LK_OK) {
-        report_rows(json, &done, next);
+        rc = merge_input(cli, f.lance.dataset, input, &keys, &options, &done, &f.next, &f.err);
     }
-    lk_dataset_unref(next);
-    lk_cli_lance_close(&lance);
-    return rc == LK_OK ? 0 : lk_cli_fail(&err);
+    if (rc == LK_OK) {
+        report_rows(f.json, &done, f.next);
+    }
+    return lk_lance_frame_end(&f, rc);
 }
 
 const lk_cli_command lk_cli_lance_rows_commands[] = {
