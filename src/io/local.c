@@ -15,6 +15,7 @@
 #include "base/limits.h"
 #include "base/rand.h"
 #include "base/thread.h"
+#include "io/trickle.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -38,7 +39,8 @@ struct local_writer {
     int             fd;
     bool            failed; /* bytes are missing: it can only be abandoned */
     char           *temporary, *final;
-    size_t          found; /* size of the directory's path that was there already; 0: all of it */
+    size_t          found;   /* size of the directory's path that was there already; 0: all of it */
+    lk_trickle      trickle; /* durable: what is written goes on to the disk */
     size_t          used;
     char            buffer[WRITE_BUFFER_BYTES];
 };
@@ -301,6 +303,7 @@ static lk_rc local_create(lk_store *store, lk_bytes key, lk_store_writer **out, 
     writer->temporary = NULL;
     writer->final = lk_local_path(self, key);
     writer->used = writer->found = 0;
+    writer->trickle = (lk_trickle){0};
     rc = open_temporary(writer, err);
     if (rc != LK_OK) {
         writer_free(writer);
@@ -312,8 +315,15 @@ static lk_rc local_create(lk_store *store, lk_bytes key, lk_store_writer **out, 
 
 static lk_rc write_through(struct local_writer *writer, lk_bytes bytes, lk_err *err)
 {
-    lk_rc rc = writer->failed ? lk_fail(err, LK_E_IO, "%s: an earlier write failed", writer->final)
-                              : lk_file_write_all(writer->fd, writer->temporary, bytes, err);
+    const struct local_store *self = (const struct local_store *)writer->base.store;
+    lk_rc                     rc = LK_OK;
+    if (writer->failed) {
+        rc = lk_fail(err, LK_E_IO, "%s: an earlier write failed", writer->final);
+    } else if (self->durable) {
+        rc = lk_trickle_write(&writer->trickle, writer->fd, writer->temporary, bytes, err);
+    } else {
+        rc = lk_file_write_all(writer->fd, writer->temporary, bytes, err);
+    }
     writer->failed = rc != LK_OK;
     return rc;
 }

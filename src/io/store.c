@@ -100,11 +100,16 @@ lk_rc lk_store_replace(lk_store *store, lk_bytes key, lk_bytes bytes, lk_err *er
     return store->ops->replace(store, key, bytes, err);
 }
 
+lk_rc lk_store_replace_soon(lk_store *store, lk_bytes key, lk_bytes bytes, lk_err *err)
+{
+    return store->ops->hint == NULL ? lk_store_replace(store, key, bytes, err)
+                                    : store->ops->hint(store, key, bytes, err);
+}
+
 void lk_store_hint(lk_store *store, lk_bytes key, lk_bytes bytes)
 {
     lk_err ignored = {0};
-    lk_rc  rc = store->ops->hint == NULL ? lk_store_replace(store, key, bytes, &ignored)
-                                         : store->ops->hint(store, key, bytes, &ignored);
+    lk_rc  rc = lk_store_replace_soon(store, key, bytes, &ignored);
     (void)rc;
 }
 

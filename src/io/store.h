@@ -204,6 +204,8 @@ static inline LK_MUST_CHECK lk_rc lk_store_sync(lk_store *store, lk_err *err)
 }
 /* LK_E_UNIMPLEMENTED where the store cannot. */
 LK_MUST_CHECK lk_rc lk_store_replace(lk_store *store, lk_bytes key, lk_bytes bytes, lk_err *err);
+/* The same, neither durable nor awaited where the store can do so: for what may as well be undone by a crash. */
+LK_MUST_CHECK lk_rc lk_store_replace_soon(lk_store *store, lk_bytes key, lk_bytes bytes, lk_err *err);
 /* Best effort, so without an error. */
 void lk_store_hint(lk_store *store, lk_bytes key, lk_bytes bytes);
 /*
