@@ -63,8 +63,8 @@ def space(directory):
     measure.report("a generation of one row beyond its bloom filter", "KiB", (each - 32768) / 1024, target="<= 12",
                    note="all its files; disks round each up to their block")
     measure.report(f"a store of {rows} rows, merged once", "KiB", whole / 1024, target="<= 200",
-                   note=f"{chain / 1024:.0f} KiB of it are the shard's chain of manifests, which stays so that no fenced writer "
-                        "finds a free place in it")
+                   note=f"{chain / 1024:.1f} KiB of it are the shard's manifests: superseded ones are empty, their names stay "
+                        "(docs/decisions/0010)")
 
 
 def main():

@@ -285,6 +285,7 @@ static lk_rc gc_store(void *context, const char *name, lk_rollout_store *store, 
     lk_rc                rc = lk_rollout_store_collect(store, &g->options, &report, err);
     g->total.directories += report.directories;
     g->total.log_entries += report.log_entries;
+    g->total.manifests += report.manifests;
     if (rc != LK_OK) {
         lk_context(err, "store %s", name);
     }
@@ -316,13 +317,16 @@ static int gc_command(lk_cli *cli, int argc, char **argv)
     g.options.grace_ms = grace_secs * 1000;
     lk_rc rc = visit_stores(cli, &where, name, gc_store, &g, &err);
     if (rc == LK_OK) {
-        const lk_report_number numbers[] = {
-            {"directories", g.total.directories}, {"log_entries", g.total.log_entries}};
+        const lk_report_number numbers[] = {{"directories", g.total.directories},
+            {"log_entries", g.total.log_entries}, {"manifests", g.total.manifests}};
         lk_report(json,
-            lk_arena_format(&cli->arena, "%s %" PRIu64 " generation directories, %" PRIu64 " log entries",
-                g.options.dry_run ? "would remove" : "removed", g.total.directories, g.total.log_entries)
+            lk_arena_format(&cli->arena,
+                "%s %" PRIu64 " generation directories, %" PRIu64 " log entries, the contents of %" PRIu64
+                " superseded shard manifests",
+                g.options.dry_run ? "would remove" : "removed", g.total.directories, g.total.log_entries,
+                g.total.manifests)
                 .data,
-            numbers, 2);
+            numbers, 3);
     }
     return rc == LK_OK ? 0 : lk_cli_fail(&err);
 }

@@ -39,6 +39,64 @@ static lk_rc list_directories(
     return lk_store_list_names(store, lk_shard_key(shard, (lk_bytes){0}, arena), arena, entries, count, err);
 }
 
+/* -- manifests ---------------------------------------------------------------------------------------------------- */
+
+static lk_rc has_bytes(lk_store *store, lk_uuid shard, uint64_t version, bool *has, lk_err *err)
+{
+    lk_arena         arena = {0};
+    lk_store_reader *reader = NULL;
+    uint64_t         size = 0;
+    lk_err           looking = {0};
+    lk_rc            rc =
+        lk_store_open_object(store, lk_shard_manifest_key(shard, version, &arena), &reader, &size, &looking);
+    lk_store_reader_close(reader);
+    lk_arena_close(&arena);
+    *has = rc == LK_OK && size > 0;
+    if (rc != LK_OK && rc != LK_E_NOT_FOUND) { /* other software may have removed it */
+        *err = looking;
+        return rc;
+    }
+    return LK_OK;
+}
+
+/* The first version before `end` that has bytes, as they are emptied in ascending order; end: none. */
+static lk_rc find_whole(lk_store *store, lk_uuid shard, uint64_t end, uint64_t *first, lk_err *err)
+{
+    uint64_t low = 1, high = end;
+    lk_rc    rc = LK_OK;
+    while (rc == LK_OK && low < high) {
+        uint64_t middle = low + (high - low) / 2;
+        bool     has = false;
+        rc = has_bytes(store, shard, middle, &has, err);
+        low = has ? low : middle + 1;
+        high = has ? middle : high;
+    }
+    *first = low;
+    return rc;
+}
+
+/* `end` has bytes, so all before it are superseded. */
+static lk_rc empty_before(
+    lk_store *store, lk_uuid shard, uint64_t end, bool dry_run, uint64_t *count, lk_err *err)
+{
+    uint64_t version = end;
+    lk_rc    rc = find_whole(store, shard, end, &version, err);
+    for (int i = 0; rc == LK_OK && version < end && i < LK_ROLLOUT_EMPTIED_AT_ONCE; i++, version++) {
+        lk_arena arena = {0};
+        bool     has = false;
+        rc = has_bytes(store, shard, version, &has, err); /* nothing is made where a store was deleted */
+        if (rc == LK_OK && has && !dry_run) {
+            lk_bytes key = lk_shard_manifest_key(shard, version, &arena);
+            rc = lk_store_replace_soon(store, key, (lk_bytes){0}, err);
+        }
+        *count += rc == LK_OK && has;
+        lk_arena_close(&arena);
+    }
+    return rc;
+}
+
+/* -- both ---------------------------------------------------------------------------------------------------------- */
+
 lk_rc lk_rollout_collect_since(const lk_lance_env *env, lk_uuid shard, uint64_t version, bool dry_run,
     lk_rollout_collect_report *report, lk_err *err)
 {
@@ -65,6 +123,9 @@ lk_rc lk_rollout_collect_since(const lk_lance_env *env, lk_uuid shard, uint64_t 
         report->directories++;
         rc = dry_run ? LK_OK : lk_store_remove_tree(env->store, lk_shard_key(shard, name, &arena), err);
     }
+    if (rc == LK_OK && found_past) {
+        rc = empty_before(env->store, shard, version, dry_run, &report->manifests, err);
+    }
     lk_arena_close(&arena);
     return rc;
 }
@@ -81,7 +142,7 @@ static lk_rc version_before(lk_store *store, lk_uuid shard, int64_t before_ms, u
     for (size_t i = 0; rc == LK_OK && i < count; i++) {
         uint64_t number = 0;
         bool     named = lk_shard_position_parse(entries[i].name, LK_LITERAL(".binpb"), &number);
-        if (named && entries[i].modified_ms <= before_ms && number > *version) {
+        if (named && entries[i].size > 0 && entries[i].modified_ms <= before_ms && number > *version) {
             *version = number;
         }
     }

@@ -6,14 +6,14 @@
 #include "lance/wire.h"
 
 enum { CRC_BYTES = 4, UUID_BYTES = 16 };
-enum { FORMAT = 1 };
+enum { FORMAT = 2 };
 enum { /* fields */
     CURSOR_FORMAT = 1,
     CURSOR_KIND = 2,
     CURSOR_BASE_VERSION = 3,
     CURSOR_BASE_IDENTITY = 4,
     CURSOR_QUESTION = 5,
-    CURSOR_PIN = 6, /* 16 bytes of the shard, varints of version and next */
+    CURSOR_PIN = 6, /* 16 bytes of the shard, varints of version, first and next */
     CURSOR_CREATED_AT = 7,
     CURSOR_SEQUENCE_ORDER = 8,
     CURSOR_ROLLOUT_ID = 9,
@@ -84,6 +84,7 @@ static void put_pins(const lk_rollout_cursor *cursor, lk_buf *message)
         lk_buf_clear(&pin);
         lk_buf_append(&pin, cursor->pins[i].shard.bytes, UUID_BYTES);
         put_varint(&pin, cursor->pins[i].version);
+        put_varint(&pin, cursor->pins[i].first);
         put_varint(&pin, cursor->pins[i].next);
         lk_wire_put_bytes(message, CURSOR_PIN, lk_buf_view(&pin));
     }
@@ -134,8 +135,8 @@ static bool take_pin(lk_bytes value, lk_rollout_cursor *out)
     }
     memcpy(pin.shard.bytes, value.data, UUID_BYTES);
     value = (lk_bytes){value.data + UUID_BYTES, value.size - UUID_BYTES};
-    bool whole = lk_wire_take_varint(&value, &pin.version) && lk_wire_take_varint(&value, &pin.next) &&
-                 value.size == 0;
+    bool whole = lk_wire_take_varint(&value, &pin.version) && lk_wire_take_varint(&value, &pin.first) &&
+                 lk_wire_take_varint(&value, &pin.next) && value.size == 0 && pin.first <= pin.next;
     bool ascends =
         out->pin_count == 0 || memcmp(&out->pins[out->pin_count - 1].shard, &pin.shard, sizeof pin.shard) < 0;
     if (!whole || !ascends || pin.version == 0) {

@@ -168,26 +168,52 @@ static lk_rc check_listed(
     return rc;
 }
 
-/* Readers follow the manifests one by one: what lies behind one that is missing is lost to them. */
-static lk_rc check_chain(checking *c, const lk_shard_manifest *latest, lk_err *err)
+static lk_rc tell_gap(checking *c, lk_uuid shard, uint64_t before, uint64_t after, lk_err *err)
 {
-    lk_store         *store = c->store->env.store;
     lk_arena          arena = {0};
     lk_shard_manifest newer;
-    uint64_t          highest = 0;
-    bool              grew = false;
-    lk_rc             rc = lk_shard_highest(store, latest->shard, &arena, &highest, err);
-    if (rc == LK_OK && highest > latest->version) { /* a writer went on meanwhile, or a version is missing */
-        rc = lk_shard_newer(store, latest->shard, latest->version, &arena, &newer, &grew, err);
-    }
-    if (rc == LK_OK && highest > (grew ? newer.version : latest->version)) {
-        tell_damage(c, lk_shard_key(latest->shard, LK_LITERAL("manifest"), &arena),
-            lk_arena_format(&arena, "version %" PRIu64 " is missing, and there is version %" PRIu64,
-                (grew ? newer.version : latest->version) + 1, highest)
+    bool              found = false;
+    /* A listing may have missed what came while it was made. */
+    lk_rc rc = lk_shard_newer(c->store->env.store, shard, before, &arena, &newer, &found, err);
+    if (rc == LK_OK && !found) {
+        tell_damage(c, lk_shard_manifest_key(shard, before + 1, &arena),
+            lk_arena_format(&arena,
+                "version %" PRIu64 " is missing, and there is version %" PRIu64
+                "; an empty object in its place makes readers go on",
+                before + 1, after)
                 .data);
     }
     lk_arena_close(&arena);
     return rc;
+}
+
+/* Readers follow the manifests one by one: what lies behind one that is missing may be hidden from them. Other software may
+ * have removed the first ones. */
+static lk_rc check_chain(checking *c, lk_uuid shard, lk_err *err)
+{
+    lk_arena  arena = {0};
+    uint64_t *versions = NULL;
+    size_t    count = 0;
+    lk_rc     rc = lk_shard_versions(c->store->env.store, shard, &arena, &versions, &count, err);
+    for (size_t i = 1; rc == LK_OK && i < count; i++) {
+        if (versions[i] != versions[i - 1] + 1) {
+            rc = tell_gap(c, shard, versions[i - 1], versions[i], err);
+        }
+    }
+    lk_arena_close(&arena);
+    return rc;
+}
+
+/* The newest manifest as good as it can be told, where there is a gap, too. */
+static lk_rc find_latest(
+    const checking *c, lk_uuid shard, lk_arena *arena, lk_shard_manifest *latest, bool *found, lk_err *err)
+{
+    lk_store *store = c->store->env.store;
+    uint64_t  highest = 0;
+    lk_rc     rc = lk_shard_highest(store, shard, arena, &highest, err);
+    *found = false;
+    return rc == LK_OK && highest > 0 ? lk_shard_latest(store, shard, highest, arena, latest, found, err)
+                                      : rc;
 }
 
 static lk_rc check_shard(checking *c, lk_uuid shard, lk_err *err)
@@ -196,16 +222,18 @@ static lk_rc check_shard(checking *c, lk_uuid shard, lk_err *err)
     lk_shard_manifest      latest = {0};
     lk_rollout_shard_state state = {.id = shard};
     bool                   found = false;
-    lk_rc                  rc = lk_shard_latest(c->store->env.store, shard, 0, &arena, &latest, &found, err);
+    lk_rc                  rc = find_latest(c, shard, &arena, &latest, &found, err);
     rc = note(c, lk_shard_key(shard, LK_LITERAL("manifest"), &arena), rc, err);
     state.own = memcmp(&shard, &c->store->shard, sizeof shard) == 0;
+    if (rc == LK_OK) {
+        rc = check_chain(c, shard, err);
+    }
     if (rc == LK_OK && found) {
         state.version = latest.version;
         state.writer_epoch = latest.writer_epoch;
         state.current_generation = latest.current_generation;
         state.replay_after = latest.replay_after;
         state.pending_generations = latest.generation_count;
-        rc = check_chain(c, &latest, err);
     }
     if (rc == LK_OK && found) {
         rc = check_listed(c, &latest, &state, err);

@@ -168,6 +168,7 @@ static lk_rc collect(lk_rollout_maintainer *m, job *j, uint64_t *again_ms, lk_er
     lk_mutex_lock(&m->mutex);
     m->stats.directories_removed += report.directories;
     m->stats.log_entries_removed += report.log_entries;
+    m->stats.manifests_emptied += report.manifests;
     *again_ms = j->merged ? now_of(m) : NEVER;
     lk_mutex_unlock(&m->mutex);
     return rc;

@@ -33,7 +33,7 @@ typedef struct lk_rollout_maintenance {
 typedef struct lk_rollout_maintenance_stats {
     uint64_t rounds;   /* merges that were tried */
     uint64_t failures; /* of anything */
-    uint64_t folds, directories_removed, log_entries_removed;
+    uint64_t folds, directories_removed, log_entries_removed, manifests_emptied;
 } lk_rollout_maintenance_stats;
 
 typedef struct lk_rollout_maintainer lk_rollout_maintainer;

@@ -12,9 +12,10 @@
 #include <stdlib.h>
 
 enum {
-    VERSIONS_MAX = 4096,      /* of the base table that are looked through */
-    VERSIONS_BEFORE = 256,    /* of them, before the cursor's */
-    GENERATIONS_AT_ONCE = 256 /* of a tail's answer */
+    VERSIONS_MAX = 4096,       /* of the base table that are looked through */
+    VERSIONS_BEFORE = 256,     /* of them, before the cursor's */
+    GENERATIONS_AT_ONCE = 256, /* of a tail's answer */
+    NUMBERS_MAX = 1 << 17      /* of generations whose manifests are gone, of all shards */
 };
 
 typedef struct wanted { /* a generation that is in no directory */
@@ -26,7 +27,9 @@ typedef struct wanted { /* a generation that is in no directory */
 typedef struct gathering {
     const lk_lance_env  *env;
     lk_rollout_form     *form;
-    lk_rollout_snapshot *loaded;  /* generations of which may be shared; may be NULL */
+    lk_rollout_snapshot *loaded; /* generations of which may be shared; may be NULL */
+    lk_rollout_view     *view;   /* of which loaded is the last, or the newest: `now` */
+    bool                 now;
     lk_buf               sources; /* of lk_rollout_rows * */
     lk_buf               wanted;  /* of wanted: by shard and number, ascending */
     size_t               left;    /* of wanted */
@@ -253,6 +256,48 @@ static lk_rollout_rows *find_loaded(
     return found != NULL && lk_bytes_equal((*found)->path, g->path) ? *found : NULL;
 }
 
+/* Generations [from, to) of a shard: those that are listed as sources, the others wanted. */
+static void gather_numbers(gathering *g, lk_uuid shard, uint64_t from, uint64_t to)
+{
+    const lk_rollout_snapshot *now = g->loaded;
+    size_t                     at = now->source_count; /* the oldest of a shard stands last */
+    while (at > 0 && memcmp(&now->sources[at - 1]->shard, &shard, sizeof shard) < 0) {
+        at--;
+    }
+    for (uint64_t number = from; number < to; number++) {
+        while (at > 0 && memcmp(&now->sources[at - 1]->shard, &shard, sizeof shard) == 0 &&
+               now->sources[at - 1]->number < number) {
+            at--;
+        }
+        bool listed = at > 0 && memcmp(&now->sources[at - 1]->shard, &shard, sizeof shard) == 0 &&
+                      now->sources[at - 1]->number == number;
+        if (listed) {
+            add_source(g, lk_rollout_rows_ref(now->sources[at - 1]));
+        } else {
+            want(g, shard, number);
+        }
+    }
+}
+
+/* The manifest was emptied: what it listed is listed still, or was merged since, or before (look_in_base). */
+static lk_rc gather_emptied(gathering *g, const lk_rollout_pin *pin, lk_err *err)
+{
+    lk_rc rc = LK_OK;
+    if (!g->now) {
+        lk_rollout_snapshot_unref(g->loaded);
+        g->loaded = NULL;
+        rc = lk_rollout_view_take(g->view, &g->loaded, err);
+        g->now = rc == LK_OK;
+    }
+    if (rc == LK_OK && pin->next - pin->first > NUMBERS_MAX - g->left) {
+        rc = gone(err, "too much was merged since");
+    }
+    if (rc == LK_OK) {
+        gather_numbers(g, pin->shard, pin->first, pin->next);
+    }
+    return rc;
+}
+
 /* The generations of a shard at a version of its manifest. */
 static lk_rc gather_shard(gathering *g, const lk_rollout_pin *pin, lk_err *err)
 {
@@ -261,9 +306,9 @@ static lk_rc gather_shard(gathering *g, const lk_rollout_pin *pin, lk_err *err)
     bool              found = false;
     lk_rc rc = lk_shard_at(g->env->store, pin->shard, pin->version, &arena, &manifest, &found, err);
     if (rc == LK_OK && !found) {
-        rc = gone(err, "a shard's manifest was removed");
+        rc = gather_emptied(g, pin, err);
     }
-    size_t           count = rc == LK_OK ? manifest.generation_count : 0, wished = 0;
+    size_t           count = rc == LK_OK && found ? manifest.generation_count : 0, wished = 0;
     lk_rollout_wish *wishes = calloc(count + 1, sizeof *wishes);
     LK_ASSERT(wishes != NULL);
     for (size_t i = 0; i < count; i++) {
@@ -361,7 +406,8 @@ static lk_rc newest_version(const lk_lance_env *env, uint64_t *version, lk_err *
 lk_rc lk_rollout_resume(const lk_lance_env *env, lk_rollout_view *view, const lk_rollout_cursor *cursor,
     lk_rollout_snapshot **out, lk_err *err)
 {
-    gathering   g = {.env = env, .form = lk_rollout_view_form(view), .loaded = lk_rollout_view_last(view)};
+    gathering g = {
+        .env = env, .form = lk_rollout_view_form(view), .view = view, .loaded = lk_rollout_view_last(view)};
     lk_dataset *base = NULL;
     uint64_t    newest = 0;
     if (is_same(g.loaded, cursor)) {
@@ -405,29 +451,6 @@ static const lk_rollout_pin *find_pin(const lk_rollout_cursor *cursor, lk_uuid s
         }
     }
     return NULL;
-}
-
-/* Generations [from, to) of a shard: those that are listed as sources, the others wanted. */
-static void gather_numbers(gathering *g, lk_uuid shard, uint64_t from, uint64_t to)
-{
-    const lk_rollout_snapshot *now = g->loaded;
-    size_t                     at = now->source_count; /* the oldest of a shard stands last */
-    while (at > 0 && memcmp(&now->sources[at - 1]->shard, &shard, sizeof shard) < 0) {
-        at--;
-    }
-    for (uint64_t number = from; number < to; number++) {
-        while (at > 0 && memcmp(&now->sources[at - 1]->shard, &shard, sizeof shard) == 0 &&
-               now->sources[at - 1]->number < number) {
-            at--;
-        }
-        bool listed = at > 0 && memcmp(&now->sources[at - 1]->shard, &shard, sizeof shard) == 0 &&
-                      now->sources[at - 1]->number == number;
-        if (listed) {
-            add_source(g, lk_rollout_rows_ref(now->sources[at - 1]));
-        } else {
-            want(g, shard, number);
-        }
-    }
 }
 
 /* The base version from which the next tail looks: this one's when all of it was taken. */

@@ -25,7 +25,7 @@ lk_bytes lk_shard_key(lk_uuid shard, lk_bytes name, lk_arena *arena)
                           : lk_arena_format(arena, WAL_DIRECTORY "/%s/%.*s", id, LK_FMT(name));
 }
 
-static lk_bytes manifest_key(lk_uuid shard, uint64_t version, lk_arena *arena)
+lk_bytes lk_shard_manifest_key(lk_uuid shard, uint64_t version, lk_arena *arena)
 {
     char digits[LK_SHARD_POSITION_DIGITS + 1];
     lk_shard_position_format(version, digits);
@@ -60,13 +60,41 @@ static lk_rc read_object(lk_store *store, lk_bytes key, uint64_t size_max, lk_ar
     return rc;
 }
 
-lk_rc lk_shard_at(lk_store *store, lk_uuid shard, uint64_t version, lk_arena *arena, lk_shard_manifest *out,
-    bool *found, lk_err *err)
+typedef enum presence { ABSENT, EMPTIED, PRESENT } presence;
+
+static lk_rc exists(
+    lk_store *store, lk_uuid shard, uint64_t version, lk_arena *arena, presence *there, lk_err *err)
 {
-    lk_bytes key = manifest_key(shard, version, arena), bytes = {0};
-    lk_rc    rc = read_object(store, key, MANIFEST_SIZE_MAX, arena, &bytes, found, err);
-    if (rc != LK_OK || !*found) {
+    lk_store_reader *reader = NULL;
+    uint64_t         size = 0;
+    lk_err           failure = {0};
+    lk_rc            rc =
+        lk_store_open_object(store, lk_shard_manifest_key(shard, version, arena), &reader, &size, &failure);
+    *there = rc != LK_OK ? ABSENT : size == 0 ? EMPTIED : PRESENT;
+    lk_store_reader_close(reader);
+    if (rc != LK_OK && rc != LK_E_NOT_FOUND) {
+        *err = failure;
         return rc;
+    }
+    return LK_OK;
+}
+
+/* An object may be emptied between being opened and being read. */
+static lk_rc read_version(lk_store *store, lk_uuid shard, uint64_t version, lk_arena *arena,
+    lk_shard_manifest *out, presence *there, lk_err *err)
+{
+    lk_bytes key = lk_shard_manifest_key(shard, version, arena), bytes = {0};
+    bool     found = false;
+    lk_err   failure = {0}, looking = {0};
+    lk_rc    rc = read_object(store, key, MANIFEST_SIZE_MAX, arena, &bytes, &found, &failure);
+    *there = rc != LK_OK || !found ? ABSENT : bytes.size == 0 ? EMPTIED : PRESENT;
+    if (rc != LK_OK &&
+        (exists(store, shard, version, arena, there, &looking) != LK_OK || *there != EMPTIED)) {
+        *err = failure;
+        return rc;
+    }
+    if (*there != PRESENT) {
+        return LK_OK;
     }
     rc = lk_shard_manifest_decode(bytes, arena, out, err);
     if (rc == LK_OK && (out->version != version || memcmp(&out->shard, &shard, sizeof shard) != 0)) {
@@ -75,6 +103,15 @@ lk_rc lk_shard_at(lk_store *store, lk_uuid shard, uint64_t version, lk_arena *ar
     if (rc != LK_OK) {
         lk_context(err, "%.*s", LK_FMT(key));
     }
+    return rc;
+}
+
+lk_rc lk_shard_at(lk_store *store, lk_uuid shard, uint64_t version, lk_arena *arena, lk_shard_manifest *out,
+    bool *found, lk_err *err)
+{
+    presence there = ABSENT;
+    lk_rc    rc = read_version(store, shard, version, arena, out, &there, err);
+    *found = rc == LK_OK && there == PRESENT;
     return rc;
 }
 
@@ -118,62 +155,97 @@ static lk_rc read_hint(lk_store *store, lk_uuid shard, lk_arena *arena, uint64_t
     return rc;
 }
 
-lk_rc lk_shard_highest(lk_store *store, lk_uuid shard, lk_arena *arena, uint64_t *highest, lk_err *err)
+static int by_number(const void *a, const void *b)
+{
+    uint64_t left = *(const uint64_t *)a, right = *(const uint64_t *)b;
+    return (left > right) - (left < right);
+}
+
+lk_rc lk_shard_versions(
+    lk_store *store, lk_uuid shard, lk_arena *arena, uint64_t **versions, size_t *count, lk_err *err)
 {
     lk_store_entry *entries = NULL;
-    size_t          count = 0;
-    *highest = 0;
+    size_t          entry_count = 0;
+    *count = 0;
     lk_rc rc = lk_store_list_names(
-        store, lk_shard_key(shard, LK_LITERAL("manifest"), arena), arena, &entries, &count, err);
-    for (size_t i = 0; rc == LK_OK && i < count; i++) {
-        uint64_t version;
-        if (lk_shard_position_parse(entries[i].name, LK_LITERAL(".binpb"), &version)) {
-            *highest = version > *highest ? version : *highest;
-        }
+        store, lk_shard_key(shard, LK_LITERAL("manifest"), arena), arena, &entries, &entry_count, err);
+    *versions = lk_arena_take(arena, (entry_count + 1) * sizeof **versions);
+    for (size_t i = 0; rc == LK_OK && i < entry_count; i++) {
+        *count += lk_shard_position_parse(entries[i].name, LK_LITERAL(".binpb"), &(*versions)[*count]);
+    }
+    qsort(*versions, *count, sizeof **versions, by_number);
+    return rc;
+}
+
+lk_rc lk_shard_highest(lk_store *store, lk_uuid shard, lk_arena *arena, uint64_t *highest, lk_err *err)
+{
+    uint64_t *versions = NULL;
+    size_t    count = 0;
+    lk_rc     rc = lk_shard_versions(store, shard, arena, &versions, &count, err);
+    *highest = rc == LK_OK && count > 0 ? versions[count - 1] : 0;
+    return rc;
+}
+
+/* Moves *version on to the first that is not there. */
+static lk_rc find_end(lk_store *store, lk_uuid shard, lk_arena *arena, uint64_t *version, lk_err *err)
+{
+    presence there = PRESENT;
+    lk_rc    rc = LK_OK;
+    while (rc == LK_OK && there != ABSENT) {
+        rc = exists(store, shard, *version, arena, &there, err);
+        *version += rc == LK_OK && there != ABSENT;
     }
     return rc;
 }
 
-static lk_rc exists(
-    lk_store *store, lk_uuid shard, uint64_t version, lk_arena *arena, bool *found, lk_err *err)
-{
-    lk_store_reader *reader = NULL;
-    uint64_t         size = 0;
-    lk_err           failure = {0};
-    lk_rc rc = lk_store_open_object(store, manifest_key(shard, version, arena), &reader, &size, &failure);
-    *found = rc == LK_OK;
-    lk_store_reader_close(reader);
-    if (rc != LK_OK && rc != LK_E_NOT_FOUND) {
-        *err = failure;
-        return rc;
-    }
-    return LK_OK;
-}
-
-/* From `start`, which may be wrong, to the last version without a gap. */
+/* From `start`, which may be wrong, to the last version without a gap. One that was emptied between the two looks has
+ * newer ones behind it by now. */
 static lk_rc follow(lk_store *store, lk_uuid shard, uint64_t start, lk_arena *arena, lk_shard_manifest *out,
     bool *found, lk_err *err)
 {
-    bool     more = true;
-    uint64_t version = start;
-    lk_rc    rc = LK_OK;
-    for (; rc == LK_OK && more; version += more) {
-        rc = exists(store, shard, version, arena, &more, err);
+    uint64_t version = start, end = 0;
+    lk_rc    rc = find_end(store, shard, arena, &version, err);
+    presence there = EMPTIED;
+    while (rc == LK_OK && version > start && there == EMPTIED && version != end) {
+        end = version;
+        rc = read_version(store, shard, version - 1, arena, out, &there, err);
+        if (rc == LK_OK && there == EMPTIED) {
+            rc = find_end(store, shard, arena, &version, err);
+        }
     }
-    *found = false;
-    return rc == LK_OK && version > start ? lk_shard_at(store, shard, version - 1, arena, out, found, err)
-                                          : rc;
+    *found = rc == LK_OK && version > start && there == PRESENT;
+    return rc == LK_OK && version > start && there == EMPTIED
+               ? lk_fail(err, LK_E_CORRUPT_FILE, "%.*s is empty, and the newest",
+                     LK_FMT(lk_shard_manifest_key(shard, version - 1, arena)))
+               : rc;
 }
 
-lk_rc lk_shard_latest(lk_store *store, lk_uuid shard, uint64_t known, lk_arena *arena, lk_shard_manifest *out,
-    bool *found, lk_err *err)
+lk_rc lk_shard_check_end(lk_store *store, lk_uuid shard, uint64_t newest, lk_arena *arena, lk_err *err)
 {
-    uint64_t start = known;
+    presence there = ABSENT;
+    uint64_t beyond = newest + 1;
     lk_rc    rc = LK_OK;
-    *found = false;
-    if (known == 0) {
-        rc = read_hint(store, shard, arena, &start, err);
+    while (rc == LK_OK && there == ABSENT && beyond < newest + LK_SHARD_LOOK_AHEAD) {
+        rc = exists(store, shard, ++beyond, arena, &there, err);
     }
+    if (rc != LK_OK || there == ABSENT) {
+        return rc;
+    }
+    rc = exists(store, shard, newest + 1, arena, &there, err); /* it came before that one, so it was there */
+    return rc == LK_OK && there == ABSENT
+               ? lk_fail(err, LK_E_CORRUPT_FILE,
+                     "%.*s (version %" PRIu64 ") is missing, and there is version %" PRIu64
+                     ": rows may be hidden; an empty object in its place makes readers go on",
+                     LK_FMT(lk_shard_manifest_key(shard, newest + 1, arena)), newest + 1, beyond)
+               : rc;
+}
+
+/* Begins where the hint says. */
+static lk_rc find_newest(
+    lk_store *store, lk_uuid shard, lk_arena *arena, lk_shard_manifest *out, bool *found, lk_err *err)
+{
+    uint64_t start = 0;
+    lk_rc    rc = read_hint(store, shard, arena, &start, err);
     if (rc == LK_OK && start > 0) {
         rc = follow(store, shard, start, arena, out, found, err);
     }
@@ -183,6 +255,22 @@ lk_rc lk_shard_latest(lk_store *store, lk_uuid shard, uint64_t known, lk_arena *
     rc = lk_shard_highest(
         store, shard, arena, &start, err); /* there was no hint, or it pointed past the end */
     return rc == LK_OK && start > 0 ? follow(store, shard, start, arena, out, found, err) : rc;
+}
+
+lk_rc lk_shard_latest(lk_store *store, lk_uuid shard, uint64_t known, lk_arena *arena, lk_shard_manifest *out,
+    bool *found, lk_err *err)
+{
+    lk_rc rc = LK_OK;
+    *found = false;
+    if (known > 0) {
+        rc = follow(store, shard, known, arena, out, found, err);
+    }
+    if (rc == LK_OK && !*found) {
+        rc = find_newest(store, shard, arena, out, found, err);
+    }
+    return rc == LK_OK && *found && known == 0 && !store->far
+               ? lk_shard_check_end(store, shard, out->version, arena, err)
+               : rc;
 }
 
 lk_rc lk_shard_newer(lk_store *store, lk_uuid shard, uint64_t known, lk_arena *arena, lk_shard_manifest *out,
@@ -201,7 +289,7 @@ typedef enum put_outcome { PUT_WON, PUT_THERE, PUT_LOST } put_outcome;
 static lk_rc put_manifest(lk_store *store, const lk_shard_manifest *manifest, lk_bytes bytes,
     lk_store_staged *staged, lk_arena *arena, put_outcome *outcome, lk_err *err)
 {
-    lk_bytes key = manifest_key(manifest->shard, manifest->version, arena), there = {0};
+    lk_bytes key = lk_shard_manifest_key(manifest->shard, manifest->version, arena), there = {0};
     bool     created = false, found = false;
     lk_rc    rc = staged == NULL ? lk_store_put_if_absent(store, key, bytes, &created, err)
                                  : lk_store_publish(staged, &created, err);
@@ -209,9 +297,10 @@ static lk_rc put_manifest(lk_store *store, const lk_shard_manifest *manifest, lk
     if (rc != LK_OK && err->maybe_applied) {
         lk_err looking = {0};
         if (read_object(store, key, MANIFEST_SIZE_MAX, arena, &there, &found, &looking) == LK_OK) {
-            *outcome = found && lk_bytes_equal(there, bytes) ? PUT_THERE : PUT_LOST;
-            err->maybe_applied = !found; /* it may still arrive */
-            rc = found ? LK_OK : rc;
+            bool told = found && there.size > 0; /* emptied: whose it was cannot be told */
+            *outcome = told && lk_bytes_equal(there, bytes) ? PUT_THERE : PUT_LOST;
+            err->maybe_applied = !told; /* absent: it may still arrive */
+            rc = told ? LK_OK : rc;
         }
     }
     return rc;
@@ -265,6 +354,9 @@ static lk_rc try_claim(lk_store *store, lk_uuid shard, uint64_t *target, lk_shar
     lk_buf            bytes = {0};
     bool              found = false;
     lk_rc             rc = lk_shard_latest(store, shard, 0, arena, &latest, &found, err);
+    if (rc == LK_OK && found && store->far) { /* near, it was looked at already */
+        rc = lk_shard_check_end(store, shard, latest.version, arena, err);
+    }
     if (rc == LK_OK && latest.sealed) {
         rc = lk_refuse(err, LK_E_PRECONDITION, "the shard is sealed");
     } else if (rc == LK_OK && *target > 0 && latest.writer_epoch >= *target) {
@@ -340,7 +432,7 @@ void lk_shard_prepare(lk_shard_writer *writer, lk_store *late, lk_shard_change c
     if (make_next(writer, change, context, &arena, &next, &ignored) == LK_OK) {
         lk_buf_clear(&writer->prepared);
         lk_shard_manifest_encode(&next, &writer->prepared);
-        if (lk_store_stage(late, manifest_key(next.shard, next.version, &arena),
+        if (lk_store_stage(late, lk_shard_manifest_key(next.shard, next.version, &arena),
                 lk_buf_view(&writer->prepared), &writer->staged, &ignored) != LK_OK) {
             writer->staged = NULL;
         }

@@ -6,7 +6,8 @@
  *   version n --put if absent--> version n+1         claim: epoch + 1      commit: the writer's own epoch
  *
  * Invariants:
- *   1. A version is made by exactly one writer; versions have no gaps.
+ *   1. A version is made by exactly one writer; versions have no gaps. One that is superseded may be emptied (collect.h), but
+ *      its name stays: so no version is ever made twice, whoever makes it and however long it was on its way.
  *   2. A commit whose shard was claimed by somebody else meanwhile is LK_E_SHARD_FENCED, and nothing of it is visible.
  *   3. Epochs never fall. A writer uses the epoch of its claim for all its commits.
  *   4. version_hint.json is only ever a place to begin looking.
@@ -24,20 +25,34 @@ LK_MUST_CHECK lk_rc lk_shard_list(
 LK_MUST_CHECK lk_rc lk_shard_highest(
     lk_store *store, lk_uuid shard, lk_arena *arena, uint64_t *highest, lk_err *err);
 
+/* The versions that the listing has, ascending. */
+LK_MUST_CHECK lk_rc lk_shard_versions(
+    lk_store *store, lk_uuid shard, lk_arena *arena, uint64_t **versions, size_t *count, lk_err *err);
+
 /*
  * The newest manifest. known: a version that was seen before, to begin at (0: none). *found = false when the shard has
- * none. LK_E_CORRUPT_FILE names the object.
+ * none. LK_E_CORRUPT_FILE names the object that is damaged, or missing before later ones (lk_shard_check_end, where looking
+ * is cheap).
  */
 LK_MUST_CHECK lk_rc lk_shard_latest(lk_store *store, lk_uuid shard, uint64_t known, lk_arena *arena,
     lk_shard_manifest *out, bool *found, lk_err *err);
 
-/* The manifest of exactly this version. */
+/* Readers of what seems to be the end of a chain look so far beyond it. */
+#define LK_SHARD_LOOK_AHEAD 16
+/* Whether `newest`, after which no version was found, is the end: LK_E_CORRUPT_FILE when there are later ones behind a gap. */
+LK_MUST_CHECK lk_rc lk_shard_check_end(
+    lk_store *store, lk_uuid shard, uint64_t newest, lk_arena *arena, lk_err *err);
+
+/* The manifest of exactly this version: not found when it was emptied, too. */
 LK_MUST_CHECK lk_rc lk_shard_at(lk_store *store, lk_uuid shard, uint64_t version, lk_arena *arena,
     lk_shard_manifest *out, bool *found, lk_err *err);
 
 /* The newest when `known`, the newest that the caller has, may be out of date: *found = false when it is not. */
 LK_MUST_CHECK lk_rc lk_shard_newer(lk_store *store, lk_uuid shard, uint64_t known, lk_arena *arena,
     lk_shard_manifest *out, bool *found, lk_err *err);
+
+/* The key of a version's manifest. */
+lk_bytes lk_shard_manifest_key(lk_uuid shard, uint64_t version, lk_arena *arena);
 
 /* "_mem_wal/<shard>/<name>" in the arena; name empty: the shard's directory. */
 lk_bytes lk_shard_key(lk_uuid shard, lk_bytes name, lk_arena *arena);

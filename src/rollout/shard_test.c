@@ -212,6 +212,163 @@ static void a_damaged_manifest_is_named(void **state)
     lk_store_close(store);
 }
 
+/* -- versions that are empty, or missing ---------------------------------------------------------------------------- */
+
+static lk_bytes key_of(uint64_t version, lk_arena *arena)
+{
+    return lk_shard_manifest_key(shard_id(), version, arena);
+}
+
+static void empty(lk_store *store, uint64_t version)
+{
+    lk_err   err = {0};
+    lk_arena arena = {0};
+    assert_int_equal(lk_store_replace(store, key_of(version, &arena), (lk_bytes){0}, &err), LK_OK);
+    lk_arena_close(&arena);
+}
+
+static void take_away(lk_store *store, uint64_t version)
+{
+    lk_err   err = {0};
+    lk_arena arena = {0};
+    assert_int_equal(lk_store_remove(store, key_of(version, &arena), &err), LK_OK);
+    lk_arena_close(&arena);
+}
+
+static lk_rc look(lk_store *store, uint64_t known, size_t *count, lk_err *err)
+{
+    lk_arena          arena = {0};
+    lk_shard_manifest latest = {0};
+    bool              found = false;
+    lk_rc             rc = lk_shard_latest(store, shard_id(), known, &arena, &latest, &found, err);
+    *count = rc == LK_OK && found ? latest.generation_count : 0;
+    lk_arena_close(&arena);
+    return rc;
+}
+
+static void a_writer_that_stood_still_never_makes_a_version_again(void **state)
+{
+    lk_err          err = {0};
+    size_t          count = 0;
+    lk_store       *store = open_root();
+    lk_shard_writer stalled = {0}, next = {0};
+    assert_int_equal(lk_shard_claim(store, shard_id(), &stalled, &err), LK_OK);
+    assert_int_equal(add(&stalled, "a", &err), LK_OK);
+    assert_int_equal(lk_shard_claim(store, shard_id(), &next, &err), LK_OK);
+    for (int i = 0; i < 40; i++) {
+        assert_int_equal(add(&next, "b", &err), LK_OK);
+    }
+    for (uint64_t version = 1; version < 43; version++) {
+        empty(store, version);
+    }
+    assert_int_equal(add(&stalled, "a", &err), LK_E_SHARD_FENCED);
+    assert_false(err.maybe_applied);
+    err = (lk_err){0};
+    for (uint64_t known = 0; known < 43; known++) { /* wherever a reader begins */
+        assert_int_equal(look(store, known, &count, &err), LK_OK);
+        assert_int_equal(count, 41);
+    }
+    put(store, "manifest/version_hint.json", "{\"version\":2}"); /* of the writer that stood still */
+    assert_int_equal(look(store, 0, &count, &err), LK_OK);
+    assert_int_equal(count, 41);
+    assert_int_equal(add(&next, "b", &err), LK_OK);
+    lk_shard_writer_deinit(&stalled);
+    lk_shard_writer_deinit(&next);
+    lk_store_close(store);
+}
+
+static void versions_behind_a_gap_are_told_and_an_empty_object_closes_it(void **state)
+{
+    lk_err          err = {0};
+    size_t          count = 0;
+    lk_store       *store = open_root();
+    lk_shard_writer writer = {0}, other = {0};
+    assert_int_equal(lk_shard_claim(store, shard_id(), &writer, &err), LK_OK);
+    for (int i = 0; i < 8; i++) {
+        assert_int_equal(add(&writer, "a", &err), LK_OK);
+    }
+    put(store, "manifest/version_hint.json", "{\"version\":3}");
+    for (uint64_t missing = 4; missing < 9; missing++) {
+        take_away(store, missing);
+        assert_int_equal(look(store, 0, &count, &err), LK_E_CORRUPT_FILE);
+        assert_non_null(strstr(err.context, "(version 4) is missing, and there is version "));
+        assert_int_equal(lk_shard_claim(store, shard_id(), &other, &err), LK_E_CORRUPT_FILE);
+    }
+    err = (lk_err){0};
+    for (uint64_t missing = 4; missing < 9; missing++) {
+        empty(store, missing);
+    }
+    assert_int_equal(look(store, 0, &count, &err), LK_OK);
+    assert_int_equal(count, 8);
+    lk_shard_writer_deinit(&writer);
+    lk_store_close(store);
+}
+
+static void a_newest_manifest_without_bytes_is_damage(void **state)
+{
+    lk_err          err = {0};
+    size_t          count = 0;
+    lk_store       *store = open_root();
+    lk_shard_writer writer = {0};
+    assert_int_equal(lk_shard_claim(store, shard_id(), &writer, &err), LK_OK);
+    assert_int_equal(add(&writer, "a", &err), LK_OK);
+    empty(store, 2);
+    assert_int_equal(look(store, 0, &count, &err), LK_E_CORRUPT_FILE);
+    assert_non_null(strstr(err.context, "is empty, and the newest"));
+    lk_shard_writer_deinit(&writer);
+    lk_store_close(store);
+}
+
+/* Between a reader's looks: the end of the chain moves on, and what was the end is emptied. */
+typedef struct hurry {
+    lk_store       *store;
+    lk_shard_writer writer;
+    int             calls, at;
+} hurry;
+
+static void go_on(void *context, const char *call)
+{
+    hurry *h = context;
+    lk_err err = {0};
+    (void)call;
+    if (h->calls++ == h->at) {
+        assert_int_equal(add(&h->writer, "b", &err), LK_OK);
+        assert_int_equal(add(&h->writer, "b", &err), LK_OK);
+        for (uint64_t version = 1; version < h->writer.manifest.version; version++) {
+            empty(h->store, version);
+        }
+    }
+}
+
+static void a_chain_that_moves_on_and_is_emptied_meanwhile_is_read_to_its_end(void **state)
+{
+    hurry h = {.at = 0};
+    for (bool fired = true; fired; h.at++) {
+        lk_fault_plan plan;
+        lk_err        err = {0};
+        size_t        count = 0;
+        make_root(NULL);
+        h.store = open_root();
+        h.calls = 0;
+        assert_int_equal(lk_shard_claim(h.store, shard_id(), &h.writer, &err), LK_OK);
+        assert_int_equal(add(&h.writer, "a", &err), LK_OK);
+        lk_fault_plan_init(&plan);
+        lk_fault_plan_hook(&plan, go_on, &h);
+        lk_store *faulty = lk_faulty_store_new(open_root(), &plan);
+        assert_int_equal(look(faulty, 0, &count, &err), LK_OK);
+        fired = h.calls > h.at;
+        assert_true(count == 1 || count == 3);
+        assert_int_equal(look(faulty, 0, &count, &err), LK_OK);
+        assert_true(!fired || count == 3);
+        lk_shard_writer_deinit(&h.writer);
+        lk_store_close(faulty);
+        lk_fault_plan_deinit(&plan);
+        lk_store_close(h.store);
+        remove_root(NULL);
+    }
+    assert_true(h.at > 5);
+}
+
 typedef struct rival {
     lk_store       *store;
     lk_shard_writer writer;
@@ -315,6 +472,12 @@ int main(void)
         cmocka_unit_test_setup_teardown(a_sealed_shard_is_not_claimed, make_root, remove_root),
         cmocka_unit_test_setup_teardown(a_wrong_hint_costs_a_look_and_nothing_else, make_root, remove_root),
         cmocka_unit_test_setup_teardown(a_damaged_manifest_is_named, make_root, remove_root),
+        cmocka_unit_test_setup_teardown(
+            a_writer_that_stood_still_never_makes_a_version_again, make_root, remove_root),
+        cmocka_unit_test_setup_teardown(
+            versions_behind_a_gap_are_told_and_an_empty_object_closes_it, make_root, remove_root),
+        cmocka_unit_test_setup_teardown(a_newest_manifest_without_bytes_is_damage, make_root, remove_root),
+        cmocka_unit_test(a_chain_that_moves_on_and_is_emptied_meanwhile_is_read_to_its_end),
         cmocka_unit_test(two_that_claim_at_once_never_have_one_epoch),
         cmocka_unit_test(a_fault_at_every_store_call_leaves_a_true_answer),
     };

@@ -174,3 +174,28 @@ size_t pods_directories(const char *store, const char *instance)
     lk_arena_close(&arena);
     return found;
 }
+
+uint64_t pods_manifest_bytes(const char *store, const char *instance, uint64_t *newest)
+{
+    lk_err          err = {0};
+    lk_arena        arena = {0};
+    lk_store       *root = NULL;
+    lk_store_entry *entries = NULL;
+    char            shard[LK_UUID_TEXT_SIZE + 1];
+    size_t          count = 0;
+    uint64_t        bytes = 0, version, highest = 0;
+    lk_uuid_format(lk_shard_of_instance(lk_bytes_of(instance)), shard);
+    pods_must(lk_local_store_open(&root, lk_bytes_of(pods_root), false, &err), &err);
+    lk_bytes directory = lk_arena_format(&arena, "%s.rollout.lance/_mem_wal/%s/manifest", store, shard);
+    pods_must(lk_store_list(root, directory, &arena, &entries, &count, &err), &err);
+    for (size_t i = 0; i < count; i++) {
+        if (lk_shard_position_parse(entries[i].name, LK_LITERAL(".binpb"), &version)) {
+            bytes += entries[i].size;
+            *newest = version > highest ? entries[i].size : *newest;
+            highest = version > highest ? version : highest;
+        }
+    }
+    lk_store_close(root);
+    lk_arena_close(&arena);
+    return bytes;
+}

@@ -8,13 +8,14 @@
 #include <inttypes.h>
 #include <stdlib.h>
 
-enum { TRIES = 3, GIVEN_MAX = 64 };
+enum { TRIES = 3, GIVEN_MAX = 64, CHECK_MS = 10000 /* between looks beyond the end of a chain */ };
 
 typedef struct seen_shard { /* what is known of a shard */
     lk_uuid           id;
     lk_arena          arena;
     lk_shard_manifest manifest;
-    bool              moved; /* since it was last looked at */
+    bool              moved;      /* since it was last looked at */
+    uint64_t          checked_ms; /* when it was last looked whether the chain ends where it seems to */
 } seen_shard;
 
 struct lk_rollout_view {
@@ -153,6 +154,18 @@ static lk_pool *helpers(const lk_rollout_view *view)
     return view->env->store->far ? view->env->pool : NULL;
 }
 
+/* Now and then, where looking is cheap: what lies behind a manifest that got lost would be hidden for good. */
+static lk_rc check_end(const lk_rollout_view *view, seen_shard *shard, lk_arena *arena, lk_err *err)
+{
+    uint64_t now_ms = lk_clock_monotonic_ms(view->env->clock);
+    lk_rc    rc = LK_OK;
+    if (!view->env->store->far && now_ms - shard->checked_ms >= CHECK_MS && shard->manifest.version > 0) {
+        rc = lk_shard_check_end(view->env->store, shard->id, shard->manifest.version, arena, err);
+        shard->checked_ms = rc == LK_OK ? now_ms : shard->checked_ms;
+    }
+    return rc;
+}
+
 /* Brings one shard up to date. */
 static lk_rc refresh_shard(const lk_rollout_view *view, seen_shard *shard, lk_err *err)
 {
@@ -163,6 +176,9 @@ static lk_rc refresh_shard(const lk_rollout_view *view, seen_shard *shard, lk_er
                                ? lk_shard_latest(view->env->store, shard->id, 0, &arena, &latest, &found, err)
                                : lk_shard_newer(
                                      view->env->store, shard->id, shard->manifest.version, &arena, &latest, &found, err);
+    if (rc == LK_OK && !found) {
+        rc = check_end(view, shard, &arena, err);
+    }
     if (rc != LK_OK || !found) {
         lk_arena_close(&arena);
         return rc;
@@ -381,8 +397,9 @@ static lk_rc put_together(lk_rollout_view *view, lk_rollout_snapshot **out, lk_e
     next->base_ids = lk_base_ids_ref(view->base_ids);
     for (size_t i = 0; i < view->shard_count; i++) {
         const lk_shard_manifest *manifest = &view->shards[i].manifest;
-        next->pins[next->pin_count++] =
-            (lk_rollout_pin){view->shards[i].id, manifest->version, manifest->current_generation};
+        uint64_t                 end = manifest->current_generation;
+        next->pins[next->pin_count++] = (lk_rollout_pin){view->shards[i].id, manifest->version,
+            manifest->generation_count == 0 ? end : manifest->generations[0].number, end};
     }
     for (size_t i = view->shard_count; i > 0; i--) { /* the higher shard id counts more */
         add_sources(view, &view->shards[i - 1], &at, next, &m);

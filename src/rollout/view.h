@@ -22,6 +22,7 @@ typedef struct lk_rollout_view lk_rollout_view;
 typedef struct lk_rollout_pin {
     lk_uuid  shard;
     uint64_t version; /* of its manifest */
+    uint64_t first;   /* the number of its oldest generation; next: it has none */
     uint64_t next;    /* the number that its next generation gets */
 } lk_rollout_pin;
 

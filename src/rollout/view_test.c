@@ -338,9 +338,45 @@ static void after_a_look_that_failed_anywhere_the_next_one_sees_everything(void 
     }
 }
 
+static void an_open_reader_hears_of_a_gap_before_later_manifests(void **state)
+{
+    lk_err               err = {0};
+    lk_arena             arena = {0};
+    lk_manual_clock      clock;
+    lk_rollout_snapshot *snapshot = NULL;
+    lk_manual_clock_init(&clock, 1764500000000);
+    fixture.env.clock = &clock.base;
+    lk_rollout_view   *open_view = lk_rollout_view_new(&fixture.env, fixture.base);
+    lk_rollout_writer *writer = fixture_writer("rollout-0");
+    fixture_add(writer, "a");
+    assert_int_equal(lk_rollout_view_take(open_view, &snapshot, &err), LK_OK);
+    lk_rollout_snapshot_unref(snapshot);
+    fixture_add(writer, "b");
+    fixture_add(writer, "c");
+    lk_bytes lost = lk_shard_manifest_key(lk_shard_of_instance(LK_LITERAL("rollout-0")), 3, &arena);
+    assert_int_equal(lk_store_remove(fixture.store, lost, &err), LK_OK);
+    clock.monotonic_ms += 10000;
+    assert_int_equal(lk_rollout_view_take(open_view, &snapshot, &err), LK_E_CORRUPT_FILE);
+    assert_non_null(memmem(err.context, err.len, lost.data, lost.size));
+    err = (lk_err){0};
+    assert_int_equal(
+        lk_rollout_view_take(open_view, &snapshot, &err), LK_E_CORRUPT_FILE); /* until it is closed */
+    err = (lk_err){0};
+    assert_int_equal(lk_store_replace(fixture.store, lost, (lk_bytes){0}, &err), LK_OK);
+    assert_int_equal(lk_rollout_view_take(open_view, &snapshot, &err), LK_OK);
+    assert_int_equal(snapshot->row_count, 3);
+    lk_rollout_snapshot_unref(snapshot);
+    lk_rollout_writer_free(writer);
+    lk_rollout_view_free(open_view);
+    lk_arena_close(&arena);
+    fixture.env.clock = lk_clock_real();
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup_teardown(
+            an_open_reader_hears_of_a_gap_before_later_manifests, fixture_open_store, fixture_close_store),
         cmocka_unit_test_setup_teardown(
             a_snapshot_has_what_was_acknowledged_before_it, fixture_open_store, fixture_close_store),
         cmocka_unit_test_setup_teardown(

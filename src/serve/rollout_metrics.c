@@ -154,6 +154,8 @@ static void put_stores(lk_rollouts *stores, lk_buf *out)
     put_counter(out, "rollout_folds_total", "small fragments that were made into one", all.maintenance.folds);
     put_counter(out, "rollout_directories_removed_total", "directories of merged generations removed",
         all.maintenance.directories_removed);
+    put_counter(out, "rollout_manifests_emptied_total",
+        "superseded shard manifests whose contents were removed", all.maintenance.manifests_emptied);
     put_gauge(out, "rollout_cache_bytes", "rows of generations in memory", all.cache_bytes);
     put_gauge(out, "rollout_cache_peak_bytes", "the most there were", all.cache_peak);
     put_storage(&all, out);

@@ -74,7 +74,7 @@ static crash_step step_of(crash_plan *plan, lk_bytes key, lk_bytes bytes)
         return CRASH_log;
     }
     if (has(key, ".binpb")) {
-        return step_of_manifest(plan, bytes);
+        return bytes.size == 0 ? CRASH_empty : step_of_manifest(plan, bytes);
     }
     if (has(key, "version_hint.json")) {
         return CRASH_hint;
@@ -108,7 +108,6 @@ static crash_step step_of_call(crash_plan *plan, const lk_store_call *call)
         return plan->phase == PHASE_COLLECT ? CRASH_m5 : CRASH_STEP_COUNT;
     case LK_STORE_WRITE:
         return call->verb == LK_STORE_VERB_SYNC    ? CRASH_sync
-               : call->verb == LK_STORE_VERB_HINT  ? CRASH_hint
                : call->key.size == 0               ? (crash_step)(call->note / 2) /* goes on with an object */
                : call->verb == LK_STORE_VERB_ALIAS ? step_of(plan, call->to, (lk_bytes){0})
                                                    : step_of(plan, call->key, call->bytes);

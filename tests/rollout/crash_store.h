@@ -20,6 +20,7 @@
     X(m3)       /* and commits them */                     \
     X(m4)       /* and takes its generations off */        \
     X(m5)       /* their directories are removed */        \
+    X(empty)    /* superseded manifests are emptied */     \
     X(compact)  /* small fragments become one */           \
     X(fold)     /* the newest of many do */
 

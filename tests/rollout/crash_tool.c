@@ -386,6 +386,7 @@ static void plan_life(life *l, uint64_t seed, int number)
         [CRASH_m3] = 3,
         [CRASH_m4] = 3,
         [CRASH_m5] = 20,
+        [CRASH_empty] = 8,
         [CRASH_compact] = 20,
         [CRASH_fold] = 12};
     lk_seeded_random_init(&l->random, seed * 16 + (uint64_t)number);

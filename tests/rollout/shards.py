@@ -47,6 +47,10 @@ class Shard:
         if self.version:
             self.read(self.path(self.version).read_bytes())
 
+    def emptied(self):
+        """Versions whose contents were collected: the names stay."""
+        return [version for version in self.versions if self.path(version).stat().st_size == 0]
+
     def path(self, version):
         return self.directory / "manifest" / f"{version:064b}"[::-1].__add__(".binpb")
 
@@ -92,10 +96,13 @@ def pending(path):
 
 
 def check_chain(shard):
-    """No gap from the first kept version to the last; epochs never fall; generation numbers never repeat or fall."""
-    assert shard.versions == list(range(shard.versions[0], shard.versions[-1] + 1)), shard.versions
-    epoch, current = 0, 1
+    """No gap from 1 to the last, which has contents; epochs never fall; generation numbers never repeat or fall."""
+    assert shard.versions == list(range(1, shard.versions[-1] + 1)), shard.versions
+    epoch, current, emptied = 0, 1, set(shard.emptied())
+    assert shard.versions[-1] not in emptied
     for version in shard.versions:
+        if version in emptied:
+            continue
         at = Shard(shard.directory, version)
         assert at.epoch >= epoch and at.current_generation >= current, f"version {version} went back"
         numbers = [number for number, _ in at.generations]

@@ -2,6 +2,7 @@
 their clients against our server."""
 import datetime
 import itertools
+import time
 
 import lance
 import pytest
@@ -144,6 +145,60 @@ def test_the_shard_passes_from_us_to_the_published_store_and_back(tmp_path, refe
         assert last.epoch > now.epoch and last.current_generation == now.current_generation + 1
         assert pod.ids("rl") == sorted(["r0", "r1", "r2", "x", "r11"])
         assert sorted(record["id"] for record in reference.open(path).list()) == pod.ids("rl")
+
+
+def collected(pod, path, identity):
+    """Merges and waits until all manifests but the newest are empty: kept by name, as docs/decisions/0010 has it."""
+    pod.merge("rl")
+    deadline = time.monotonic() + 30
+    while True:
+        shard = shards.one(path, identity)
+        if shard.emptied() == shard.versions[:-1]:
+            return shard
+        assert time.monotonic() < deadline, shard.emptied()
+        time.sleep(0.1)
+
+
+def test_the_published_stores_read_and_write_a_shard_whose_manifests_were_emptied(tmp_path, reference):
+    profile = "v031" if reference.version == "0.6.3" else "v036"
+    extra = ["--schema-profile", profile, "--collect-grace-secs", "1"]
+    with rollout.Instance(tmp_path / "pod", identity="default", extra=extra) as pod:
+        pod.create("rl")
+        for number in range(40):
+            pod.add("rl", rollout.records([number]))
+        path = pod.store_path("rl")
+        ours = collected(pod, path, "default")
+        assert len(ours.versions) > 40 and ours.path(ours.version).stat().st_size < 100
+        pod.add("rl", rollout.records(range(40, 45)))
+        assert sorted(record["id"] for record in reference.open(path).list()) == pod.ids("rl")
+        (path / "_mem_wal" / ours.uuid / "manifest/version_hint.json").unlink()
+        assert sorted(record["id"] for record in reference.open(path).list()) == pod.ids("rl"), "no hint: it counts from 1"
+        theirs = reference.open(path)
+        theirs.add([{"id": "x", "rollout_id": "t"}])
+        if reference.version == "0.6.7":
+            theirs.flush()
+        now = shards.one(path, "default")
+        assert now.version > ours.version + 1 and now.epoch > ours.epoch
+        assert now.current_generation == ours.current_generation + 2
+        assert pod.get("rl", "x")["rollout_id"] == "t"
+        assert pod.try_add("rl", rollout.records([100])).code == "SHARD_FENCED"
+        pod.restart()
+        pod.add("rl", rollout.records([101]))
+        shards.check_chain(shards.one(path, "default"))
+        assert sorted(record["id"] for record in reference.open(path).list()) == pod.ids("rl")
+        assert len(pod.ids("rl")) == 47
+
+
+def test_pylance_scans_and_writes_a_store_whose_manifests_were_emptied(tmp_path):
+    with rollout.Instance(tmp_path / "pod", extra=["--collect-grace-secs", "1"]) as pod:
+        pod.create("rl")
+        for number in range(20):
+            pod.add("rl", rollout.records([number]))
+        path = pod.store_path("rl")
+        collected(pod, path, "rollout-0")
+        for number in range(20, 23):
+            pod.add("rl", rollout.records([number]))
+        assert oracle.scanned_ids(path) == pod.ids("rl") and len(pod.ids("rl")) == 23
 
 
 def test_the_first_claim_of_a_shard_has_the_published_bytes(tmp_path, context063):

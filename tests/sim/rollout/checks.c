@@ -87,6 +87,37 @@ void check_manifest(world *w, lk_bytes key, lk_bytes bytes)
     tip->manifest = next;
 }
 
+/* Only what a newer one superseded is emptied. */
+void check_emptied(world *w, lk_bytes key)
+{
+    lk_arena arena = {0};
+    bool     superseded = false;
+    for (int i = 0; i < PODS; i++) {
+        for (uint64_t version = 1; version < w->tips[i].manifest.version; version++) {
+            superseded =
+                superseded || lk_bytes_equal(key, lk_shard_manifest_key(w->tips[i].id, version, &arena));
+        }
+    }
+    if (!superseded) {
+        world_fail(w, "%.*s is emptied, and nothing superseded it", LK_FMT(key));
+    }
+    lk_arena_close(&arena);
+}
+
+/* At last: of each shard's manifests the newest alone has bytes, and every name is there. */
+static void check_chain(world *w, const shard_tip *tip)
+{
+    lk_arena arena = {0};
+    for (uint64_t version = 1; version <= tip->manifest.version; version++) {
+        lk_bytes           key = lk_shard_manifest_key(tip->id, version, &arena);
+        const disk_object *object = disk_find(&w->bucket, key);
+        if (object == NULL || (object->bytes.size > 0) != (version == tip->manifest.version)) {
+            world_fail(w, "at last %.*s %s", LK_FMT(key), object == NULL ? "is gone" : "was never emptied");
+        }
+    }
+    lk_arena_close(&arena);
+}
+
 void check_base(world *w, uint64_t version)
 {
     world_trace(w, "base: version %" PRIu64, version);
@@ -270,6 +301,9 @@ void check_at_last(process *p)
     }
     check_base_rows(p, snapshot->base);
     lk_rollout_snapshot_unref(snapshot);
+    for (int i = 0; i < PODS; i++) {
+        check_chain(w, &w->tips[i]);
+    }
     for (size_t i = 0; i < w->bucket.count; i++) {
         if (strstr(w->bucket.objects[i].key, "_gen_") != NULL) {
             world_fail(w, "%s was never collected", w->bucket.objects[i].key);

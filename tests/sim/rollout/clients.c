@@ -185,6 +185,7 @@ static lk_rc collect(process *p, uint64_t grace_ms, lk_err *err)
     lk_rollout_collect_report report = {0};
     lk_rc rc = lk_rollout_collect(&p->env, lk_rollout_store_shard(p->store), grace_ms, false, &report, err);
     p->w->collected += (unsigned)report.directories;
+    p->w->emptied += (unsigned)report.manifests;
     return rc;
 }
 

@@ -51,6 +51,15 @@ static bool apply(world *w, lk_bytes key, lk_bytes bytes, bool blind)
     if (!blind && disk_find(&w->bucket, key) != NULL) {
         return false;
     }
+    if (is_manifest(key) && bytes.size == 0) {
+        check_emptied(w, key);
+        if (w->rule == RULE_NAMES) {
+            disk_remove(&w->bucket, key);
+        } else {
+            disk_put(&w->bucket, key, bytes, (int64_t)(1764500000000 + sim_now_ms()));
+        }
+        return true;
+    }
     disk_put(&w->bucket, key, bytes, (int64_t)(1764500000000 + sim_now_ms()));
     if (is_manifest(key)) {
         check_manifest(w, key, bytes);

@@ -10,7 +10,7 @@
 #include <stdio.h>
 
 static const char *const rules[RULE_COUNT] = {
-    "whole", "order", "drain", "fence", "absent", "unknown", "files"};
+    "whole", "order", "drain", "fence", "absent", "unknown", "files", "names"};
 
 static bool simulate(uint64_t seed, int rule, bool trace)
 {
@@ -34,9 +34,9 @@ static bool simulate(uint64_t seed, int rule, bool trace)
     if (!held && rule == RULE_NONE) {
         printf("seed %llu: %s\n", (unsigned long long)seed, w.failure);
     } else if (trace) {
-        printf("seed %llu: %s; %u reads, %u merges, %u collected, %u compacted, %u late\n",
+        printf("seed %llu: %s; %u reads, %u merges, %u collected, %u emptied, %u compacted, %u late\n",
             (unsigned long long)seed, held ? "all held" : w.failure, w.reads, w.merges, w.collected,
-            w.compacted, w.late);
+            w.emptied, w.compacted, w.late);
     }
     fflush(stdout);
     sim_close();

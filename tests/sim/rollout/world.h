@@ -20,6 +20,7 @@ typedef enum sim_rule {
     RULE_ABSENT,  /* a shard's manifest is put whether or not there is one */
     RULE_UNKNOWN, /* an answer that got lost is taken for a no */
     RULE_FILES,   /* a generation is listed before its files are there */
+    RULE_NAMES,   /* a superseded manifest goes with its name, not only its contents */
     RULE_COUNT
 } sim_rule;
 
@@ -74,7 +75,7 @@ struct world {
     bool      chaos, trace, log;
     bool      deferred, flushed; /* acknowledged is logged; everything is flushed at last */
     uint64_t  merge_after, events;
-    unsigned  next_group, clients_done, reads, merges, collected, compacted, late;
+    unsigned  next_group, clients_done, reads, merges, collected, emptied, compacted, late;
     unsigned  owners[PODS][512]; /* by epoch: the group that had it */
     shard_tip tips[PODS];
     uint64_t  base_version;
