@@ -60,6 +60,12 @@ static lk_rc read_object(lk_store *store, lk_bytes key, uint64_t size_max, lk_ar
     return rc;
 }
 
+/* Where it had other bytes, or none, when it was opened; local stores go on with those. */
+static bool was_replaced(lk_rc rc)
+{
+    return rc == LK_E_SNAPSHOT_GONE || rc == LK_E_CORRUPT_FILE || rc == LK_E_NOT_FOUND;
+}
+
 typedef enum presence { ABSENT, EMPTIED, PRESENT } presence;
 
 static lk_rc exists(
@@ -88,8 +94,11 @@ static lk_rc read_version(lk_store *store, lk_uuid shard, uint64_t version, lk_a
     lk_err   failure = {0}, looking = {0};
     lk_rc    rc = read_object(store, key, MANIFEST_SIZE_MAX, arena, &bytes, &found, &failure);
     *there = rc != LK_OK || !found ? ABSENT : bytes.size == 0 ? EMPTIED : PRESENT;
-    if (rc != LK_OK &&
-        (exists(store, shard, version, arena, there, &looking) != LK_OK || *there != EMPTIED)) {
+    if (was_replaced(rc) && exists(store, shard, version, arena, there, &looking) == LK_OK &&
+        *there == EMPTIED) {
+        rc = LK_OK;
+    }
+    if (rc != LK_OK) {
         *err = failure;
         return rc;
     }
@@ -145,14 +154,18 @@ static lk_rc read_hint(lk_store *store, lk_uuid shard, lk_arena *arena, uint64_t
     const lk_json_field hint[] = {{.name = "version", .type = LK_JSON_U64, .target = version}};
     lk_bytes            bytes = {0};
     bool                found = false;
-    lk_err              ignored = {0};
+    lk_err              failure = {0}, ignored = {0};
     *version = 0;
     lk_rc rc = read_object(store, lk_shard_key(shard, LK_LITERAL("manifest/version_hint.json"), arena),
-        HINT_SIZE_MAX, arena, &bytes, &found, err);
+        HINT_SIZE_MAX, arena, &bytes, &found, &failure);
+    if (rc != LK_OK && !was_replaced(rc)) {
+        *err = failure;
+        return rc;
+    }
     if (rc == LK_OK && found && lk_json_read(bytes, hint, 1, arena, &ignored) != LK_OK) {
         *version = 0;
     }
-    return rc;
+    return LK_OK;
 }
 
 static int by_number(const void *a, const void *b)
