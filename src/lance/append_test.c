@@ -2,10 +2,8 @@
  * append_test.c - making tables and adding rows: what becomes visible, what conflicts, and what is left behind
  * when any store call fails. (That pylance reads the result is tests/interop's business.)
  */
-#include "base/fault.h"
-#include "io/faulty.h"
 #include "lance/dataset_priv.h"
-#include "lance/table_fixture.h"
+#include "lance/fault_fixture.h"
 
 #include <inttypes.h>
 #include <setjmp.h>
@@ -69,18 +67,6 @@ static uint64_t must_append(lk_dataset *base, lk_batches *rows, const lk_write_o
         fail_msg("append: %s; %s", err.context, err.detail);
     }
     return version;
-}
-
-/* Counts the objects in a directory of the table. */
-static size_t count_objects(lk_store *store, const char *directory)
-{
-    lk_arena        arena = {0};
-    lk_store_entry *entries = NULL;
-    size_t          count = 0;
-    lk_err          err = {0};
-    assert_int_equal(lk_store_list(store, lk_bytes_of(directory), &arena, &entries, &count, &err), LK_OK);
-    lk_arena_close(&arena);
-    return count;
 }
 
 /* The sum of column 0 (int64) and the number of rows that a scan gives. */
@@ -168,7 +154,7 @@ static void a_new_table_is_empty_and_is_made_once(void **state)
     assert_int_equal(lk_dataset_schema(dataset)->n_children, 2);
     assert_string_equal(lk_dataset_schema(dataset)->children[1]->format, schema.children[1]->format);
     assert_int_equal(create(&env, &err), LK_E_TABLE_EXISTS);
-    assert_int_equal(count_objects(store, "_transactions"), 1);
+    assert_int_equal(fixture_count(store, "_transactions"), 1);
     lk_schema_release(&schema);
     lk_dataset_unref(dataset);
     lk_store_close(store);
@@ -232,7 +218,7 @@ static void rows_are_cut_into_files_at_the_limit(void **state)
         assert_int_equal(manifest->fragments[i].id, i);
         assert_int_equal(manifest->fragments[i].physical_rows, i < 4 ? 7 : 2);
     }
-    assert_int_equal(count_objects(store, "data"), 5);
+    assert_int_equal(fixture_count(store, "data"), 5);
     expect_rows(&env, 2, 30);
     lk_dataset_unref(next);
     lk_dataset_unref(base);
@@ -299,9 +285,9 @@ static void a_null_where_none_may_be_is_refused_and_leaves_nothing(void **state)
     rows->next = null_id_next;
     assert_int_equal(append(base, lk_direct_committer(), rows, NULL, &version, &err), LK_E_SCHEMA_MISMATCH);
     assert_non_null(strstr(err.detail, "id"));
-    assert_int_equal(count_objects(store, "data"), 0);
-    assert_int_equal(count_objects(store, "_transactions"), 1);
-    assert_int_equal(count_objects(store, "_versions"), 1);
+    assert_int_equal(fixture_count(store, "data"), 0);
+    assert_int_equal(fixture_count(store, "_transactions"), 1);
+    assert_int_equal(fixture_count(store, "_versions"), 1);
     lk_dataset_unref(base);
     lk_store_close(store);
     fixture_scratch_remove(&scratch);
@@ -364,8 +350,8 @@ static void an_owned_table_is_never_rebased(void **state)
     assert_int_equal(must_append(base, fixture_rows(0, 10, 1), NULL), 2);
     assert_int_equal(append(base, &owned, fixture_rows(10, 10, 1), NULL, &version, &err), LK_E_CONFLICT);
     assert_false(err.maybe_applied);
-    assert_int_equal(count_objects(store, "data"), 1);
-    assert_int_equal(count_objects(store, "_transactions"), 2);
+    assert_int_equal(fixture_count(store, "data"), 1);
+    assert_int_equal(fixture_count(store, "_transactions"), 2);
     lk_dataset_unref(base);
     lk_store_close(store);
     fixture_scratch_remove(&scratch);
@@ -439,7 +425,7 @@ static void a_version_that_nobody_can_look_at_is_a_conflict(void **state)
         append(base, lk_direct_committer(), fixture_rows(2, 1, 1), NULL, &version, &err), LK_E_CONFLICT);
     assert_non_null(strstr(err.detail, "version 2"));
     expect_rows(&env, 3, 2); /* and version 2 was not made again */
-    assert_int_equal(count_objects(store, "_versions"), 2);
+    assert_int_equal(fixture_count(store, "_versions"), 2);
     lk_arena_close(&arena);
     lk_dataset_unref(base);
     lk_store_close(store);
@@ -488,96 +474,55 @@ static lk_rc open_and_append(const lk_lance_env *env, lk_err *err)
     return rc;
 }
 
-static bool append_round(lk_fault kind, int64_t calls_until)
+static void round_of_append(fixture_faults *f)
 {
-    fixture_scratch scratch;
-    lk_fault_plan   plan;
-    lk_store       *plain = fixture_scratch_open(&scratch);
-    lk_lance_env    env = fixture_env(plain);
-    must_create(&env);
-    lk_dataset *first = must_open(&env, 0);
+    lk_err err = {0};
+    must_create(&f->env);
+    lk_dataset *first = must_open(&f->env, 0);
     assert_int_equal(must_append(first, fixture_rows(0, 10, 1), NULL), 2);
     lk_dataset_unref(first);
-
-    lk_fault_plan_init(&plan);
-    lk_store    *faulty = lk_faulty_store_new(fixture_scratch_reopen(&scratch), &plan);
-    lk_lance_env faulty_env = fixture_env(faulty);
-    lk_err       err = {0};
-    lk_fault_plan_arm(&plan, kind, calls_until);
-    lk_rc rc = open_and_append(&faulty_env, &err);
-    bool  fired = lk_fault_plan_fired(&plan);
-    assert_int_equal(rc == LK_OK, !fired); /* never swallowed, never invented */
-    lk_fault_plan_arm(&plan, kind, -1);
-
-    expect_rows(&env, 2, 10); /* whatever happened, the old version is whole */
-    bool done = is_done(&env);
-    if (rc != LK_OK && !err.maybe_applied) {
+    fixture_arm(f);
+    lk_rc rc = open_and_append(&f->faulty_env, &err);
+    bool  failed = fixture_disarm(f, rc, &err);
+    expect_rows(&f->env, 2, 10); /* whatever happened, the old version is whole */
+    bool done = is_done(&f->env);
+    if (failed) {
         assert_false(done);
-        assert_int_equal(count_versions(&env), 2);
+        assert_int_equal(count_versions(&f->env), 2);
     }
     if (!done) {
         lk_err again = {0};
-        assert_int_equal(open_and_append(&faulty_env, &again), LK_OK); /* the client's retry */
+        assert_int_equal(open_and_append(&f->faulty_env, &again), LK_OK); /* the client's retry */
     }
-    assert_true(is_done(&env));
-    expect_rows(&env, 3, 30);
-    if (rc != LK_OK && !err.maybe_applied && kind != LK_FAULT_TORN) {
-        assert_int_equal(count_objects(plain, "data"), 3); /* nothing of the failed try is left */
-        assert_int_equal(count_objects(plain, "_transactions"), 3);
+    assert_true(is_done(&f->env));
+    expect_rows(&f->env, 3, 30);
+    if (failed && f->kind != LK_FAULT_TORN) {
+        assert_int_equal(fixture_count(f->plain, "data"), 3); /* nothing of the failed try is left */
+        assert_int_equal(fixture_count(f->plain, "_transactions"), 3);
     }
-    lk_store_close(faulty);
-    lk_fault_plan_deinit(&plan);
-    lk_store_close(plain);
-    fixture_scratch_remove(&scratch);
-    return fired;
-}
-
-static bool create_round(lk_fault kind, int64_t calls_until)
-{
-    fixture_scratch scratch;
-    lk_fault_plan   plan;
-    lk_store       *plain = fixture_scratch_open(&scratch);
-    lk_lance_env    env = fixture_env(plain);
-    lk_fault_plan_init(&plan);
-    lk_store    *faulty = lk_faulty_store_new(fixture_scratch_reopen(&scratch), &plan);
-    lk_lance_env faulty_env = fixture_env(faulty);
-    lk_err       err = {0}, again = {0};
-    lk_fault_plan_arm(&plan, kind, calls_until);
-    lk_rc rc = create(&faulty_env, &err);
-    bool  fired = lk_fault_plan_fired(&plan);
-    assert_int_equal(rc == LK_OK, !fired);
-    lk_fault_plan_arm(&plan, kind, -1);
-
-    lk_rc retried = create(&faulty_env, &again);
-    assert_true(retried == LK_OK || (retried == LK_E_TABLE_EXISTS && (rc == LK_OK || err.maybe_applied)));
-    expect_rows(&env, 0, 0);
-    lk_store_close(faulty);
-    lk_fault_plan_deinit(&plan);
-    lk_store_close(plain);
-    fixture_scratch_remove(&scratch);
-    return fired;
 }
 
 static void an_append_survives_a_fault_at_every_store_call(void **state)
 {
-    for (int kind = LK_FAULT_LOST; kind < LK_FAULT_COUNT; kind++) {
-        int64_t calls = 0;
-        while (append_round((lk_fault)kind, calls)) {
-            calls++;
-        }
-        assert_true(calls > 10);
-    }
+    (void)state;
+    fixture_every_call_fails(round_of_append, NULL, 10);
+}
+
+static void round_of_creation(fixture_faults *f)
+{
+    lk_err err = {0}, again = {0};
+    fixture_arm(f);
+    lk_rc rc = create(&f->faulty_env, &err);
+    bool  failed = fixture_disarm(f, rc, &err);
+    lk_rc retried = create(&f->faulty_env, &again);
+    assert_true(retried == LK_OK || (retried == LK_E_TABLE_EXISTS && !failed));
+    expect_rows(&f->env, 0, 0);
 }
 
 static void a_creation_survives_a_fault_at_every_store_call(void **state)
 {
-    for (int kind = LK_FAULT_LOST; kind < LK_FAULT_COUNT; kind++) {
-        int64_t calls = 0;
-        while (create_round((lk_fault)kind, calls)) {
-            calls++;
-        }
-        assert_true(calls >= 3); /* list, transaction, manifest */
-    }
+    (void)state;
+    fixture_every_call_fails(round_of_creation, NULL, 2); /* list, transaction, manifest */
 }
 
 int main(void)

@@ -1,11 +1,9 @@
 /* cast_test.c - columns that get another type or computed values: deleted rows, others' commits meanwhile, faults at every
  * step. (That pylance reads them: tests/interop.) */
 #include "arrow/schema.h"
-#include "base/fault.h"
-#include "io/faulty.h"
 #include "lance/alter.h"
+#include "lance/fault_fixture.h"
 #include "lance/manifest.h"
-#include "lance/table_fixture.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -233,44 +231,24 @@ static void a_column_that_another_cast_is_a_conflict(void **state)
 
 /* -- every store call fails in turn -------------------------------------------------------------------------------- */
 
-static bool round_with_fault(lk_fault kind, int64_t calls_until)
+static void round_of_cast(fixture_faults *f)
 {
-    fixture_scratch scratch;
-    lk_fault_plan   plan;
-    lk_store       *plain = fixture_scratch_open(&scratch);
-    lk_lance_env    env = fixture_env(plain);
-    lk_err          err = {0}, again = {0};
-    fixture_table(&env, 0, 10, 2);
-    lk_fault_plan_init(&plan);
-    lk_store    *faulty = lk_faulty_store_new(fixture_scratch_reopen(&scratch), &plan);
-    lk_lance_env faulty_env = fixture_env(faulty);
-    lk_fault_plan_arm(&plan, kind, calls_until);
-    lk_rc rc = cast_id(&faulty_env, lk_direct_committer(), "int32", &err);
-    bool  fired = lk_fault_plan_fired(&plan);
-    assert_int_equal(rc == LK_OK, !fired); /* never swallowed, never invented */
-    lk_fault_plan_arm(&plan, kind, -1);
-    if (rc != LK_OK && !err.maybe_applied && kind != LK_FAULT_TORN) {
-        assert_int_equal(fixture_count(plain, "data"), 2);
-        assert_int_equal(fixture_count(plain, "_transactions"), 3);
+    lk_err err = {0}, again = {0};
+    fixture_table(&f->env, 0, 10, 2);
+    fixture_arm(f);
+    lk_rc rc = cast_id(&f->faulty_env, lk_direct_committer(), "int32", &err);
+    if (fixture_disarm(f, rc, &err) && f->kind != LK_FAULT_TORN) {
+        assert_int_equal(fixture_count(f->plain, "data"), 2);
+        assert_int_equal(fixture_count(f->plain, "_transactions"), 3);
     }
-    assert_int_equal(cast_id(&faulty_env, lk_direct_committer(), "int32", &again), LK_OK);
-    expect_int32_ids(&env, 20, 190);
-    lk_store_close(faulty);
-    lk_fault_plan_deinit(&plan);
-    lk_store_close(plain);
-    fixture_scratch_remove(&scratch);
-    return fired;
+    assert_int_equal(cast_id(&f->faulty_env, lk_direct_committer(), "int32", &again), LK_OK);
+    expect_int32_ids(&f->env, 20, 190);
 }
 
 static void a_cast_survives_a_fault_at_every_store_call(void **state)
 {
-    for (int kind = LK_FAULT_LOST; kind < LK_FAULT_COUNT; kind++) {
-        int64_t calls = 0;
-        while (round_with_fault((lk_fault)kind, calls)) {
-            calls++;
-        }
-        assert_true(calls > 10);
-    }
+    (void)state;
+    fixture_every_call_fails(round_of_cast, NULL, 10);
 }
 
 int main(void)

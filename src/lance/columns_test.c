@@ -1,11 +1,9 @@
 /* columns_test.c - columns dropped, renamed and added as null, others' commits meanwhile, faults at every step. (That
  * pylance reads the result, nested columns and indices: tests/interop.) */
 #include "arrow/schema.h"
-#include "base/fault.h"
-#include "io/faulty.h"
 #include "lance/alter.h"
+#include "lance/fault_fixture.h"
 #include "lance/manifest.h"
-#include "lance/table_fixture.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -234,53 +232,37 @@ static void rows_appended_meanwhile_are_kept(void **state)
     fixture_scratch_remove(&scratch);
 }
 
-static bool round_with_fault(edit what, const char *text, lk_fault kind, int64_t calls_until)
+typedef struct edit_case {
+    edit        what;
+    const char *text;
+} edit_case;
+
+static void round_of_edit(fixture_faults *f)
 {
     static const char *const after[] = {"id", "", "id,label", "id,name,extra"};
-    fixture_scratch          scratch;
-    lk_fault_plan            plan;
-    lk_store                *plain = fixture_scratch_open(&scratch);
-    lk_lance_env             env = fixture_env(plain);
+    const edit_case         *c = f->context;
     lk_err                   err = {0}, again = {0};
-    fixture_table(&env, 0, 10, 1);
-    lk_fault_plan_init(&plan);
-    lk_store    *faulty = lk_faulty_store_new(fixture_scratch_reopen(&scratch), &plan);
-    lk_lance_env faulty_env = fixture_env(faulty);
-    lk_fault_plan_arm(&plan, kind, calls_until);
-    lk_rc rc = apply(&faulty_env, 0, what, text, &err);
-    bool  fired = lk_fault_plan_fired(&plan);
-    assert_int_equal(rc == LK_OK, !fired);
-    lk_fault_plan_arm(&plan, kind, -1);
-    expect_columns(&env, 2, "id,name");
-    if (rc != LK_OK && !err.maybe_applied) {
-        expect_columns(&env, 0, "id,name");
-        assert_true(kind == LK_FAULT_TORN || fixture_count(plain, "_transactions") == 2);
+    fixture_table(&f->env, 0, 10, 1);
+    fixture_arm(f);
+    lk_rc rc = apply(&f->faulty_env, 0, c->what, c->text, &err);
+    bool  failed = fixture_disarm(f, rc, &err);
+    expect_columns(&f->env, 2, "id,name");
+    if (failed) {
+        expect_columns(&f->env, 0, "id,name");
+        assert_true(f->kind == LK_FAULT_TORN || fixture_count(f->plain, "_transactions") == 2);
     }
-    lk_rc second = apply(&faulty_env, 0, what, text, &again);
-    assert_true(second == LK_OK || rc == LK_OK || err.maybe_applied); /* else it is done already */
-    expect_columns(&env, 3, after[what]);
-    expect_columns(&env, 0, after[what]);
-    lk_store_close(faulty);
-    lk_fault_plan_deinit(&plan);
-    lk_store_close(plain);
-    fixture_scratch_remove(&scratch);
-    return fired;
+    lk_rc second = apply(&f->faulty_env, 0, c->what, c->text, &again);
+    assert_true(second == LK_OK || !failed); /* else it is done already */
+    expect_columns(&f->env, 3, after[c->what]);
+    expect_columns(&f->env, 0, after[c->what]);
 }
 
 static void an_edit_survives_a_fault_at_every_store_call(void **state)
 {
-    static const struct {
-        edit        what;
-        const char *text;
-    } edits[] = {{DROP_NAME, NULL}, {RENAME, "label"}, {ADD, "extra:int64?"}};
+    static const edit_case edits[] = {{DROP_NAME, NULL}, {RENAME, "label"}, {ADD, "extra:int64?"}};
+    (void)state;
     for (size_t i = 0; i < sizeof edits / sizeof edits[0]; i++) {
-        for (int kind = LK_FAULT_LOST; kind < LK_FAULT_COUNT; kind++) {
-            int64_t calls = 0;
-            while (round_with_fault(edits[i].what, edits[i].text, (lk_fault)kind, calls)) {
-                calls++;
-            }
-            assert_true(calls >= 6);
-        }
+        fixture_every_call_fails(round_of_edit, &edits[i], 5);
     }
 }
 

@@ -1,10 +1,8 @@
 /* delete_test.c - rows deleted by address and by predicate: what is left, what others may do meanwhile, and faults at
  * every step. (That pylance reads the result is tests/interop's business.) */
-#include "base/fault.h"
-#include "io/faulty.h"
 #include "lance/alter.h"
+#include "lance/fault_fixture.h"
 #include "lance/manifest.h"
-#include "lance/table_fixture.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -386,51 +384,31 @@ static void rows_are_chosen_again_when_they_changed_meanwhile(void **state)
 
 /* -- every store call fails in turn ---------------------------------------------------------------------------- */
 
-static bool round_with_fault(lk_fault kind, int64_t calls_until)
+static void round_of_delete(fixture_faults *f)
 {
-    fixture_scratch  scratch;
-    lk_fault_plan    plan;
-    lk_store        *plain = fixture_scratch_open(&scratch);
-    lk_lance_env     env = fixture_env(plain);
     lk_err           err = {0}, again = {0};
     lk_delete_report report;
-    fixture_table(&env, 0, 12, 3);
-    lk_fault_plan_init(&plan);
-    lk_store    *faulty = lk_faulty_store_new(fixture_scratch_reopen(&scratch), &plan);
-    lk_lance_env faulty_env = fixture_env(faulty);
-    lk_fault_plan_arm(&plan, kind, calls_until);
-    lk_rc rc = delete_where(&faulty_env, 0, &report, &err);
-    bool  fired = lk_fault_plan_fired(&plan);
-    assert_int_equal(rc == LK_OK, !fired); /* never swallowed, never invented */
-    lk_fault_plan_arm(&plan, kind, -1);
-
-    expect_ids(&env, 4, 36, every); /* whatever happened, the old version is whole */
-    if (rc != LK_OK && !err.maybe_applied) {
-        expect_ids(&env, 0, 36, every);
-        if (kind != LK_FAULT_TORN) { /* nothing of the failed try is left */
-            assert_int_equal(fixture_count(plain, "_deletions"), 0);
-            assert_int_equal(fixture_count(plain, "_transactions"), 4);
+    fixture_table(&f->env, 0, 12, 3);
+    fixture_arm(f);
+    lk_rc rc = delete_where(&f->faulty_env, 0, &report, &err);
+    bool  failed = fixture_disarm(f, rc, &err);
+    expect_ids(&f->env, 4, 36, every); /* whatever happened, the old version is whole */
+    if (failed) {
+        expect_ids(&f->env, 0, 36, every);
+        if (f->kind != LK_FAULT_TORN) { /* nothing of the failed try is left */
+            assert_int_equal(fixture_count(f->plain, "_deletions"), 0);
+            assert_int_equal(fixture_count(f->plain, "_transactions"), 4);
         }
     }
-    assert_int_equal(delete_where(&faulty_env, 0, &report, &again), LK_OK); /* the client's retry */
-    expect_ids(&env, 0, 36, not_10_to_12);
-    expect_ids(&env, 5, 36, not_10_to_12); /* one version of it */
-    lk_store_close(faulty);
-    lk_fault_plan_deinit(&plan);
-    lk_store_close(plain);
-    fixture_scratch_remove(&scratch);
-    return fired;
+    assert_int_equal(delete_where(&f->faulty_env, 0, &report, &again), LK_OK); /* the client's retry */
+    expect_ids(&f->env, 0, 36, not_10_to_12);
+    expect_ids(&f->env, 5, 36, not_10_to_12); /* one version of it */
 }
 
 static void a_delete_survives_a_fault_at_every_store_call(void **state)
 {
-    for (int kind = LK_FAULT_LOST; kind < LK_FAULT_COUNT; kind++) {
-        int64_t calls = 0;
-        while (round_with_fault((lk_fault)kind, calls)) {
-            calls++;
-        }
-        assert_true(calls > 10);
-    }
+    (void)state;
+    fixture_every_call_fails(round_of_delete, NULL, 10);
 }
 
 int main(void)

@@ -1,12 +1,10 @@
 /* index_test.c - indices made, kept and used: order of values, runs, others' commits, faults, the cache. */
-#include "base/fault.h"
-#include "io/faulty.h"
 #include "lance/alter.h"
+#include "lance/fault_fixture.h"
 #include "lance/index.h"
 #include "lance/index_cache.h"
 #include "lance/index_sort.h"
 #include "lance/row_tree.h"
-#include "lance/table_fixture.h"
 
 #include <math.h>
 #include <setjmp.h>
@@ -302,43 +300,25 @@ static void what_cannot_be_indexed_is_refused_by_name(void **state)
 }
 
 /* -- faults ----------------------------------------------------------------------------------------------- */
-static bool round_with_fault(lk_fault kind, int64_t calls_until)
+static void round_of_index(fixture_faults *f)
 {
-    fixture_scratch scratch;
-    lk_fault_plan   plan;
-    lk_store       *plain = fixture_scratch_open(&scratch);
-    lk_lance_env    env = fixture_env(plain);
-    lk_err          err = {0}, again = {0};
-    uint64_t        decoded = 0;
-    fixture_table(&env, 0, 50, 2);
-    lk_fault_plan_init(&plan);
-    lk_store    *faulty = lk_faulty_store_new(fixture_scratch_reopen(&scratch), &plan);
-    lk_lance_env faulty_env = fixture_env(faulty);
-    lk_fault_plan_arm(&plan, kind, calls_until);
-    lk_rc rc = create(&faulty_env, 3, "id", LK_INDEX_BTREE, &err);
-    bool  fired = lk_fault_plan_fired(&plan);
-    lk_fault_plan_arm(&plan, kind, -1);
-    assert_int_equal(count_rows(&env, 77, &decoded), 1); /* whatever happened */
-    assert_true(rc == LK_OK || err.maybe_applied || covered(&env) == SIZE_MAX);
-    assert_true(rc != LK_OK || covered(&env) == 2);
-    assert_int_equal(create(&faulty_env, 0, "id", LK_INDEX_BTREE, &again), LK_OK);
-    assert_int_equal(covered(&env), 2);
-    lk_store_close(faulty);
-    lk_fault_plan_deinit(&plan);
-    lk_store_close(plain);
-    fixture_scratch_remove(&scratch);
-    return fired;
+    lk_err   err = {0}, again = {0};
+    uint64_t decoded = 0;
+    fixture_table(&f->env, 0, 50, 2);
+    fixture_arm(f);
+    lk_rc rc = create(&f->faulty_env, 3, "id", LK_INDEX_BTREE, &err);
+    bool  failed = fixture_disarm(f, rc, &err);
+    assert_int_equal(count_rows(&f->env, 77, &decoded), 1); /* whatever happened */
+    assert_true(!failed || covered(&f->env) == SIZE_MAX);
+    assert_true(rc != LK_OK || covered(&f->env) == 2);
+    assert_int_equal(create(&f->faulty_env, 0, "id", LK_INDEX_BTREE, &again), LK_OK);
+    assert_int_equal(covered(&f->env), 2);
 }
 
 static void making_an_index_survives_a_fault_at_every_store_call(void **state)
 {
-    for (int kind = LK_FAULT_LOST; kind < LK_FAULT_COUNT; kind++) {
-        int64_t calls = 0;
-        while (round_with_fault((lk_fault)kind, calls)) {
-            calls++;
-        }
-        assert_true(calls >= 6);
-    }
+    (void)state;
+    fixture_every_call_fails(round_of_index, NULL, 5);
 }
 
 /* -- sets of rows, the cache -------------------------------------------------------------------------------- */

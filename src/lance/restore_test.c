@@ -1,9 +1,7 @@
 /* restore_test.c - old versions made new again, others' commits in between, and faults at every step. */
-#include "base/fault.h"
-#include "io/faulty.h"
 #include "lance/alter.h"
+#include "lance/fault_fixture.h"
 #include "lance/manifest.h"
-#include "lance/table_fixture.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -134,49 +132,30 @@ static void versions_of_the_reference_are_restored(void **state)
     lk_store_close(golden);
 }
 
-static bool round_with_fault(lk_fault kind, int64_t calls_until)
+static void round_of_restore(fixture_faults *f)
 {
-    fixture_scratch scratch;
-    lk_fault_plan   plan;
-    lk_store       *plain = fixture_scratch_open(&scratch);
-    lk_lance_env    env = fixture_env(plain);
-    lk_err          err = {0}, again = {0};
-    fixture_table(&env, 0, 10, 2);
-    lk_fault_plan_init(&plan);
-    lk_store    *faulty = lk_faulty_store_new(fixture_scratch_reopen(&scratch), &plan);
-    lk_lance_env faulty_env = fixture_env(faulty);
-    lk_fault_plan_arm(&plan, kind, calls_until);
-    lk_rc rc = restore(&faulty_env, 0, lk_direct_committer(), 2, &err);
-    bool  fired = lk_fault_plan_fired(&plan);
-    assert_int_equal(rc == LK_OK, !fired);
-    lk_fault_plan_arm(&plan, kind, -1);
-
-    bool done =
-        fixture_count(plain, "_versions") > 3 + (kind == LK_FAULT_TORN); /* a torn one is no version */
-    if (rc != LK_OK && !err.maybe_applied) {
-        expect_rows(&env, 0, 20);
-        assert_true(kind == LK_FAULT_TORN || fixture_count(plain, "_transactions") == 3);
+    lk_err err = {0}, again = {0};
+    fixture_table(&f->env, 0, 10, 2);
+    fixture_arm(f);
+    lk_rc rc = restore(&f->faulty_env, 0, lk_direct_committer(), 2, &err);
+    bool  failed = fixture_disarm(f, rc, &err);
+    bool  done =
+        fixture_count(f->plain, "_versions") > 3 + (f->kind == LK_FAULT_TORN); /* a torn one is no version */
+    if (failed) {
+        expect_rows(&f->env, 0, 20);
+        assert_true(f->kind == LK_FAULT_TORN || fixture_count(f->plain, "_transactions") == 3);
     } else if (rc == LK_OK || done) {
-        expect_rows(&env, 0, 10);
+        expect_rows(&f->env, 0, 10);
     }
-    assert_int_equal(restore(&faulty_env, 0, lk_direct_committer(), 2, &again), LK_OK); /* twice is as good */
-    expect_rows(&env, 0, 10);
-    lk_store_close(faulty);
-    lk_fault_plan_deinit(&plan);
-    lk_store_close(plain);
-    fixture_scratch_remove(&scratch);
-    return fired;
+    assert_int_equal(
+        restore(&f->faulty_env, 0, lk_direct_committer(), 2, &again), LK_OK); /* twice is as good */
+    expect_rows(&f->env, 0, 10);
 }
 
 static void a_restore_survives_a_fault_at_every_store_call(void **state)
 {
-    for (int kind = LK_FAULT_LOST; kind < LK_FAULT_COUNT; kind++) {
-        int64_t calls = 0;
-        while (round_with_fault((lk_fault)kind, calls)) {
-            calls++;
-        }
-        assert_true(calls >= 6);
-    }
+    (void)state;
+    fixture_every_call_fails(round_of_restore, NULL, 5);
 }
 
 int main(void)

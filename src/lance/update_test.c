@@ -1,11 +1,9 @@
 /* update_test.c - rows that change in place of others, others' commits meanwhile, faults at every step; merges, which are
  * updates; and overwriting. (That pylance agrees: tests/interop.) */
 #include "arrow/schema.h"
-#include "base/fault.h"
-#include "io/faulty.h"
 #include "lance/alter.h"
+#include "lance/fault_fixture.h"
 #include "lance/manifest.h"
-#include "lance/table_fixture.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -426,103 +424,52 @@ static void an_overwrite_goes_with_everything_but_another(void **state)
 
 /* -- every store call fails in turn -------------------------------------------------------------------------------- */
 
-typedef struct faults {
-    fixture_scratch scratch;
-    lk_fault_plan   plan;
-    lk_store       *plain, *faulty;
-    lk_lance_env    env, faulty_env;
-} faults;
-
-static void begin(faults *f, lk_fault kind, int64_t calls_until)
-{
-    f->plain = fixture_scratch_open(&f->scratch);
-    f->env = fixture_env(f->plain);
-    fixture_table(&f->env, 0, 10, 2);
-    lk_fault_plan_init(&f->plan);
-    f->faulty = lk_faulty_store_new(fixture_scratch_reopen(&f->scratch), &f->plan);
-    f->faulty_env = fixture_env(f->faulty);
-    lk_fault_plan_arm(&f->plan, kind, calls_until);
-}
-
 /* Nothing of a change that failed for certain is left. */
-static void expect_clean(faults *f, lk_fault kind, const lk_err *err)
+static void expect_clean(fixture_faults *f, bool failed)
 {
-    lk_fault_plan_arm(&f->plan, kind, -1);
-    if (!err->maybe_applied && kind != LK_FAULT_TORN) {
+    if (failed && f->kind != LK_FAULT_TORN) {
         assert_int_equal(fixture_count(f->plain, "data"), 2);
         assert_int_equal(fixture_count(f->plain, "_deletions"), 0);
         assert_int_equal(fixture_count(f->plain, "_transactions"), 3);
     }
 }
 
-static void end(faults *f)
+static void round_of_update(fixture_faults *f)
 {
-    lk_store_close(f->faulty);
-    lk_fault_plan_deinit(&f->plan);
-    lk_store_close(f->plain);
-    fixture_scratch_remove(&f->scratch);
-}
-
-static bool round_of_update(lk_fault kind, int64_t calls_until)
-{
-    faults           f;
     lk_err           err = {0}, again = {0};
     lk_update_report report;
-    begin(&f, kind, calls_until);
+    fixture_table(&f->env, 0, 10, 2);
     shift s = shift_of(5, 8, 1000);
-    s.env = &f.env;
-    lk_rc rc = update(&f.faulty_env, lk_direct_committer(), &s, &report, &err);
-    bool  fired = lk_fault_plan_fired(&f.plan);
-    assert_int_equal(rc == LK_OK, !fired); /* never swallowed, never invented */
-    if (rc != LK_OK) {
-        expect_clean(&f, kind, &err);
-    }
-    lk_fault_plan_arm(&f.plan, kind, -1);
+    s.env = &f->env;
+    fixture_arm(f);
+    lk_rc rc = update(&f->faulty_env, lk_direct_committer(), &s, &report, &err);
+    expect_clean(f, fixture_disarm(f, rc, &err));
     shift retry = shift_of(5, 8, 1000); /* rows that were changed are not there any more */
-    assert_int_equal(update(&f.faulty_env, lk_direct_committer(), &retry, &report, &again), LK_OK);
-    expect_ids(&f.env, "0-4,13-19,1005-1012");
-    end(&f);
-    return fired;
+    assert_int_equal(update(&f->faulty_env, lk_direct_committer(), &retry, &report, &again), LK_OK);
+    expect_ids(&f->env, "0-4,13-19,1005-1012");
 }
 
 static void an_update_survives_a_fault_at_every_store_call(void **state)
 {
-    for (int kind = LK_FAULT_LOST; kind < LK_FAULT_COUNT; kind++) {
-        int64_t calls = 0;
-        while (round_of_update((lk_fault)kind, calls)) {
-            calls++;
-        }
-        assert_true(calls > 10);
-    }
+    (void)state;
+    fixture_every_call_fails(round_of_update, NULL, 10);
 }
 
-static bool round_of_overwrite(lk_fault kind, int64_t calls_until)
+static void round_of_overwrite(fixture_faults *f)
 {
-    faults f;
     lk_err err = {0}, again = {0};
-    begin(&f, kind, calls_until);
-    lk_rc rc = overwrite(&f.faulty_env, lk_direct_committer(), 0, 50, &err);
-    bool  fired = lk_fault_plan_fired(&f.plan);
-    assert_int_equal(rc == LK_OK, !fired);
-    if (rc != LK_OK) {
-        expect_clean(&f, kind, &err);
-    }
-    lk_fault_plan_arm(&f.plan, kind, -1);
-    assert_int_equal(overwrite(&f.faulty_env, lk_direct_committer(), 0, 50, &again), LK_OK);
-    expect_ids(&f.env, "50-59");
-    end(&f);
-    return fired;
+    fixture_table(&f->env, 0, 10, 2);
+    fixture_arm(f);
+    lk_rc rc = overwrite(&f->faulty_env, lk_direct_committer(), 0, 50, &err);
+    expect_clean(f, fixture_disarm(f, rc, &err));
+    assert_int_equal(overwrite(&f->faulty_env, lk_direct_committer(), 0, 50, &again), LK_OK);
+    expect_ids(&f->env, "50-59");
 }
 
 static void an_overwrite_survives_a_fault_at_every_store_call(void **state)
 {
-    for (int kind = LK_FAULT_LOST; kind < LK_FAULT_COUNT; kind++) {
-        int64_t calls = 0;
-        while (round_of_overwrite((lk_fault)kind, calls)) {
-            calls++;
-        }
-        assert_true(calls > 5);
-    }
+    (void)state;
+    fixture_every_call_fails(round_of_overwrite, NULL, 5);
 }
 
 int main(void)
