@@ -163,6 +163,8 @@ lk_rc lk_generation_write(const lk_lance_env *env, lk_generation_form *form, lk_
     *path = new_path(env->random, number, arena);
     inside.store = lk_prefix_store_new(env->store, lk_shard_key(shard, *path, arena));
     inside.files = NULL;
+    inside.budget =
+        NULL; /* rows were charged as they came in; what is read must not decide what can be written */
     lk_rc rc = make_form(form, rows->schema, err);
     if (rc == LK_OK) { /* the first object: whose it is, is whose the directory is */
         rc = write_bloom(inside.store, rows, err);

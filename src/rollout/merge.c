@@ -12,6 +12,10 @@
 #include <inttypes.h>
 #include <stdlib.h>
 
+enum {
+    LONE_FACTOR = 4,
+    LONE_BYTES = 64 << 20
+}; /* of memory, by what a generation takes in its files, and beside it */
 enum { BASE_TRIES = 10, BATCH_BYTES = 4 << 20, BATCH_ROWS_MAX = 1 << 16 };
 
 typedef struct merging {
@@ -19,8 +23,11 @@ typedef struct merging {
     const lk_rollout_merge_options *options;
     lk_rollout_snapshot            *snapshot;
     lk_rollout_rows               **chosen; /* the oldest first; borrowed from the snapshot */
-    size_t                          chosen_count;
-    uint8_t                       **kept;   /* per chosen generation and row: it is appended */
+    size_t                          chosen_count, marked_count;
+    uint8_t                       **kept; /* per chosen generation and row: it is appended */
+    bool                            lone; /* one generation, in memory of its own */
+    lk_lance_env                    lone_env;
+    lk_budget                       lone_budget;
     bool                            narrow; /* batches of so few rows that their roles can be numbered */
     uint64_t                        kept_rows;
 } merging;
@@ -86,6 +93,7 @@ static void mark_rows(merging *m)
         m->kept[i] = malloc(m->chosen[i]->count + 1);
         LK_ASSERT(m->kept[i] != NULL);
     }
+    m->marked_count = m->chosen_count;
 }
 
 /* The ids of the chosen generations that the base table may have, as values to look for; borrowed. */
@@ -202,7 +210,8 @@ static lk_rc open_next(row_stream *s, lk_err *err)
     lk_dataset *dataset = NULL;
     lk_rc       rc = LK_OK;
     if (lk_row_set_count(set) > 0) {
-        rc = lk_rollout_rows_dataset(rows, &dataset, err);
+        rc = s->m->lone ? lk_rollout_rows_dataset_within(rows, s->m->env->budget, &dataset, err)
+                        : lk_rollout_rows_dataset(rows, &dataset, err);
         if (rc == LK_OK) {
             const lk_scan_options options = {.rows = set,
                 .limit = UINT64_MAX,
@@ -323,7 +332,7 @@ static lk_rc append_to_base(merging *m, lk_rollout_merge_report *report, lk_err 
         lk_dataset *base = NULL, *next = NULL;
         *err = (lk_err){0};
         rc = LK_OK;
-        if (i == 0) { /* as new as the shard's manifest, and in memory */
+        if (i == 0 && !m->lone) { /* as new as the shard's manifest, and in memory */
             base = lk_dataset_ref(m->snapshot->base);
         } else {
             rc = lk_dataset_open(m->env, 0, &base, err);
@@ -345,6 +354,40 @@ static lk_rc append_to_base(merging *m, lk_rollout_merge_report *report, lk_err 
         } else if (rc == LK_E_CONFLICT) {
             lk_clock_sleep_ms(m->env->clock, 1 + lk_random_below(m->env->random, UINT64_C(8) << i));
         }
+    }
+    return rc;
+}
+
+/* The shared budget has no room for one generation: it was taken in, and would stop all behind it for ever. */
+static lk_rc make_lone(merging *m, lk_err *err)
+{
+    uint64_t bytes = 0;
+    lk_rc    rc = bytes_of(m->chosen[0], &bytes, err);
+    if (rc == LK_OK && bytes > (SIZE_MAX - LONE_BYTES) / LONE_FACTOR) {
+        return lk_fail(err, LK_E_LIMIT, "a generation of %" PRIu64 " bytes", bytes);
+    }
+    if (rc == LK_OK) {
+        lk_budget_init(
+            &m->lone_budget, "merge of one generation", (size_t)bytes * LONE_FACTOR + LONE_BYTES, NULL);
+        m->lone_env = *m->env;
+        m->lone_env.budget = &m->lone_budget;
+        m->lone_env.buffers = NULL; /* and nothing that outlives this merge holds some of it */
+        m->lone_env.files = NULL;
+        m->env = &m->lone_env;
+        m->lone = true;
+    }
+    return rc;
+}
+
+/* As many of the chosen, from the oldest on, as there is memory for. */
+static lk_rc append_what_fits(merging *m, lk_rollout_merge_report *report, lk_err *err)
+{
+    lk_rc rc = append_to_base(m, report, err);
+    while (rc == LK_E_LIMIT && !m->lone) {
+        *err = (lk_err){0};
+        rc = m->chosen_count > 1 ? LK_OK : make_lone(m, err);
+        m->chosen_count -= m->chosen_count / 2;
+        rc = rc == LK_OK ? append_to_base(m, report, err) : rc;
     }
     return rc;
 }
@@ -390,13 +433,13 @@ lk_rc lk_rollout_merge(const lk_lance_env *env, lk_rollout_view *view, lk_rollou
     rc = choose_generations(&m, shard, err);
     if (rc == LK_OK && m.chosen_count > 0) {
         mark_rows(&m);
-        rc = append_to_base(&m, report, err);
+        rc = append_what_fits(&m, report, err);
         if (rc == LK_OK) {
             rc = lk_rollout_writer_commit(writer, take_off, &m, err);
         }
         report->generations = rc == LK_OK ? m.chosen_count : 0;
     }
-    for (size_t i = 0; i < m.chosen_count; i++) {
+    for (size_t i = 0; i < m.marked_count; i++) {
         free(m.kept[i]);
     }
     free(m.kept);

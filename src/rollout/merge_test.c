@@ -117,6 +117,38 @@ static void ids_that_the_base_has_are_not_appended_again(void **state)
     lk_rollout_writer_free(writer);
 }
 
+static void a_row_that_is_larger_than_the_memory_for_reading_stops_no_merge(void **state)
+{
+    enum { PAYLOAD = 6 << 20 };
+    static lk_budget        little; /* outlives what the view keeps */
+    lk_err                  err = {0};
+    lk_rollout_merge_report report;
+    lk_buf                  line = {0};
+    size_t                  merged = 0;
+    lk_rollout_writer      *writer = fixture_writer("rollout-0");
+    lk_budget_init(&little, "little", 2 << 20, NULL);
+    lk_buf_append_text(&line, "{\"id\":\"wide\",\"rollout_id\":\"r\",\"binary_payload\":\"");
+    for (int i = 0; i < PAYLOAD / 3; i++) {
+        lk_buf_append_text(&line, "AAEC");
+    }
+    lk_buf_append_text(&line, "\"}\n");
+    lk_buf_append(&line, "", 1);
+    fixture_add(writer, "a");
+    fixture_add(writer, line.data);
+    fixture_add(writer, "c");
+    fixture_add(writer, "d");
+    fixture.env.budget = &little;
+    while (merged < 4) {
+        assert_int_equal(merge(writer, 0, &report, &err), LK_OK);
+        assert_true(report.generations > 0 && report.rows == report.generations);
+        merged += report.generations;
+    }
+    expect_store("a c d wide /0 4");
+    fixture.env.budget = NULL;
+    lk_rollout_writer_free(writer);
+    lk_buf_deinit(&line);
+}
+
 static void a_fenced_writer_takes_nothing_off(void **state)
 {
     lk_err                  err = {0};
@@ -195,6 +227,8 @@ int main(void)
             the_oldest_generations_become_one_fragment, fixture_open_store, fixture_close_store),
         cmocka_unit_test_setup_teardown(
             ids_that_the_base_has_are_not_appended_again, fixture_open_store, fixture_close_store),
+        cmocka_unit_test_setup_teardown(a_row_that_is_larger_than_the_memory_for_reading_stops_no_merge,
+            fixture_open_store, fixture_close_store),
         cmocka_unit_test_setup_teardown(
             a_fenced_writer_takes_nothing_off, fixture_open_store, fixture_close_store),
         cmocka_unit_test(a_merge_that_fails_anywhere_is_done_by_the_next_one),

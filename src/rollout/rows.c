@@ -271,6 +271,16 @@ lk_rc lk_rollout_rows_dataset(const lk_rollout_rows *rows, lk_dataset **out, lk_
     return open_generation(rows, NULL, out, err);
 }
 
+lk_rc lk_rollout_rows_dataset_within(
+    const lk_rollout_rows *rows, lk_budget *budget, lk_dataset **out, lk_err *err)
+{
+    lk_lance_env env = rows->env;
+    env.budget = budget;
+    env.buffers = NULL;
+    env.files = NULL;
+    return lk_dataset_open_manifest(&env, LK_LITERAL(FIRST_VERSION), out, err);
+}
+
 lk_rollout_rows *lk_rollout_rows_ref(lk_rollout_rows *rows)
 {
     atomic_fetch_add(&rows->refs, 1);

@@ -73,6 +73,9 @@ void                lk_rollout_rows_unref(lk_rollout_rows *rows); /* accepts NUL
 
 /* The generation as a table, for payloads and merges, opened anew: a new reference. LK_E_NOT_FOUND when it is gone. */
 LK_MUST_CHECK lk_rc lk_rollout_rows_dataset(const lk_rollout_rows *rows, lk_dataset **out, lk_err *err);
+/* The same of a generation, whose reading takes memory of this budget, not of the one that all share. */
+LK_MUST_CHECK lk_rc lk_rollout_rows_dataset_within(
+    const lk_rollout_rows *rows, lk_budget *budget, lk_dataset **out, lk_err *err);
 
 lk_bytes lk_rollout_rows_id(const lk_rollout_rows *rows, size_t row);
 
