@@ -19,7 +19,7 @@
 enum {
     READ_SIZE = 64 * 1024,
     BODY_READ_SIZE = 1024 * 1024, /* at once, straight into a body */
-    GATHER_MAX = 16,
+    GATHER_MAX = 64,
     LINGER_MS = 2000
 };
 
@@ -81,21 +81,20 @@ static moved transmit(http_connection *c, const struct iovec *pieces, int piece_
 
 /* -- what is to be sent ---------------------------------------------------------------------------------------------- */
 
-static void drop_pieces(http_connection *c)
+/* Takes what is queued off the queue; to be freed when the connection's mutex, which is held, is not any more. */
+static http_piece *drop_pieces(http_connection *c)
 {
-    while (c->first != NULL) {
-        http_piece *piece = c->first;
-        c->first = piece->next;
-        lk_buf_deinit(&piece->bytes);
-        free(piece);
-    }
-    c->last = NULL;
+    http_piece *dropped = c->first;
+    c->first = c->last = NULL;
     atomic_fetch_sub(&c->loop->server->queued_bytes, c->queued_bytes);
     c->queued_bytes = 0;
+    return dropped;
 }
 
-static void sent(http_connection *c, size_t count)
+/* The same with the pieces that are out, `count` bytes further. */
+static http_piece *sent(http_connection *c, size_t count)
 {
+    http_piece *done = NULL, **next = &done;
     c->queued_bytes -= count;
     atomic_fetch_sub(&c->loop->server->queued_bytes, count);
     while (count > 0) {
@@ -106,17 +105,20 @@ static void sent(http_connection *c, size_t count)
         if (taken == left) {
             c->first = piece->next;
             c->last = c->first == NULL ? NULL : c->last;
-            lk_buf_deinit(&piece->bytes);
-            free(piece);
+            piece->next = NULL;
+            *next = piece;
+            next = &piece->next;
         }
     }
+    return done;
 }
 
 static int gather(const http_connection *c, struct iovec pieces[GATHER_MAX])
 {
     int count = 0;
     for (http_piece *piece = c->first; piece != NULL && count < GATHER_MAX; piece = piece->next) {
-        pieces[count++] = (struct iovec){piece->bytes.data + piece->sent, piece->bytes.size - piece->sent};
+        pieces[count++] =
+            (struct iovec){(char *)piece->bytes.data + piece->sent, piece->bytes.size - piece->sent};
     }
     return count;
 }
@@ -147,9 +149,10 @@ static moved flush(http_connection *c)
         c->since_ms = now_ms;
         c->taken_bytes += count;
         lk_mutex_lock(&c->mutex);
-        sent(c, count);
+        http_piece *done = sent(c, count);
         lk_cond_broadcast(&c->drained);
         lk_mutex_unlock(&c->mutex);
+        lk_http_pieces_free(done);
     }
 }
 
@@ -210,9 +213,10 @@ static bool broken(http_connection *c)
     atomic_store(&c->exchange.cancel.set, true);
     lk_mutex_lock(&c->mutex);
     c->gone = true;
-    drop_pieces(c);
+    http_piece *dropped = drop_pieces(c);
     lk_cond_broadcast(&c->drained);
     lk_mutex_unlock(&c->mutex);
+    lk_http_pieces_free(dropped);
     let_go_on(c);
     return false;
 }
@@ -274,14 +278,11 @@ static void refuse_size(http_connection *c)
 
 static void queue_continue(http_connection *c)
 {
-    http_piece *piece = calloc(1, sizeof *piece);
-    LK_ASSERT(piece != NULL);
-    lk_buf_append_text(&piece->bytes, "HTTP/1.1 100 Continue\r\n\r\n");
+    lk_buf text = {0};
+    lk_buf_append_text(&text, "HTTP/1.1 100 Continue\r\n\r\n");
     lk_mutex_lock(&c->mutex);
     LK_ASSERT(c->first == NULL);
-    c->first = c->last = piece;
-    c->queued_bytes = piece->bytes.size;
-    atomic_fetch_add(&c->loop->server->queued_bytes, piece->bytes.size);
+    lk_http_queue(c, lk_http_piece_new(&text));
     lk_mutex_unlock(&c->mutex);
 }
 
@@ -657,7 +658,7 @@ void lk_http_connection_close(http_connection *c)
     LK_ASSERT(!has_handler(c));
     leave_ready_list(c);
     close_socket(c);
-    drop_pieces(c);
+    lk_http_pieces_free(drop_pieces(c));
     lk_http_exchange_reset(&c->exchange);
     lk_buf_deinit(&c->input);
     if (c->previous == NULL) {

@@ -116,17 +116,35 @@ void lk_http_wake(http_connection *c)
     lk_mutex_unlock(&loop->mutex);
 }
 
-/* Takes *bytes. Under the connection's mutex. */
-static void queue(http_connection *c, lk_buf *bytes)
+http_piece *lk_http_piece_new(lk_buf *bytes)
 {
-    if (bytes->size == 0 || c->gone) {
+    if (bytes->size == 0) {
         lk_buf_deinit(bytes);
-        return;
+        return NULL;
     }
     http_piece *piece = calloc(1, sizeof *piece);
     LK_ASSERT(piece != NULL);
-    piece->bytes = *bytes;
+    piece->own = *bytes;
+    piece->bytes = lk_buf_view(&piece->own);
     *bytes = (lk_buf){0};
+    return piece;
+}
+
+void lk_http_pieces_free(http_piece *first)
+{
+    while (first != NULL) {
+        http_piece *next = first->next;
+        if (first->release != NULL) {
+            first->release(first->context);
+        }
+        lk_buf_deinit(&first->own);
+        free(first);
+        first = next;
+    }
+}
+
+void lk_http_queue(http_connection *c, http_piece *piece)
+{
     c->queued_bytes += piece->bytes.size;
     atomic_fetch_add(&c->loop->server->queued_bytes, piece->bytes.size);
     if (c->last == NULL) {
@@ -135,6 +153,16 @@ static void queue(http_connection *c, lk_buf *bytes)
         c->last->next = piece;
     }
     c->last = piece;
+}
+
+/* Takes *bytes. Under the connection's mutex. */
+static void queue(http_connection *c, lk_buf *bytes)
+{
+    http_piece *piece = c->gone ? NULL : lk_http_piece_new(bytes);
+    if (piece != NULL) {
+        lk_http_queue(c, piece);
+    }
+    lk_buf_deinit(bytes);
 }
 
 void lk_http_add_field(lk_http_exchange *exchange, const char *name, lk_bytes value)
@@ -205,24 +233,38 @@ static lk_rc wait_room(http_connection *c, lk_err *err)
     return c->gone ? lk_fail(err, LK_E_CANCELLED, "the peer is gone") : LK_OK;
 }
 
-lk_rc lk_http_write_buf(lk_http_exchange *exchange, lk_buf *piece, lk_err *err)
+/* The line in front of a chunk of content. Under the connection's mutex. */
+static void queue_chunk_line(http_connection *c, size_t size)
 {
-    http_connection *c = exchange->connection;
-    size_t           size = piece->size;
+    lk_buf line = {0};
+    lk_buf_format(&line, "%zx\r\n", size);
+    queue(c, &line);
+}
+
+/* Whether there is content to send at all: then `size` of it is, and the exchange counts it. */
+static bool count_content(lk_http_exchange *exchange, size_t size)
+{
     if (exchange->bodiless || size == 0) {
-        lk_buf_deinit(piece);
-        return LK_OK;
+        return false;
     }
     LK_ASSERT(exchange->left >= size);
     exchange->left -= exchange->left == UINT64_MAX ? 0 : size;
+    return true;
+}
+
+lk_rc lk_http_write_buf(lk_http_exchange *exchange, lk_buf *piece, lk_err *err)
+{
+    http_connection *c = exchange->connection;
+    if (!count_content(exchange, piece->size)) {
+        lk_buf_deinit(piece);
+        return LK_OK;
+    }
     lk_mutex_lock(&c->mutex);
     LK_ASSERT(c->began && !c->ended);
     lk_rc rc = wait_room(c, err);
     if (rc == LK_OK) {
-        lk_buf line = {0};
         if (exchange->chunked) {
-            lk_buf_format(&line, "%zx\r\n", size);
-            queue(c, &line);
+            queue_chunk_line(c, piece->size);
             lk_buf_append_text(piece, "\r\n");
         }
         queue(c, piece);
@@ -230,6 +272,67 @@ lk_rc lk_http_write_buf(lk_http_exchange *exchange, lk_buf *piece, lk_err *err)
     }
     lk_mutex_unlock(&c->mutex);
     lk_buf_deinit(piece);
+    return rc;
+}
+
+/* The pieces of a loan, the last of which ends it; NULL: it has no bytes. */
+static http_piece *pieces_of(const lk_http_loan *loan)
+{
+    http_piece *first = NULL, **next = &first, *last = NULL;
+    for (size_t part = 0; part < loan->count; part++) {
+        if (loan->parts[part].size > 0) {
+            last = calloc(1, sizeof *last);
+            LK_ASSERT(last != NULL);
+            last->bytes = loan->parts[part];
+            *next = last;
+            next = &last->next;
+        }
+    }
+    if (last != NULL) {
+        last->release = loan->release;
+        last->context = loan->context;
+    }
+    return first;
+}
+
+/* Under the connection's mutex. */
+static void queue_loan(http_connection *c, http_piece *pieces, size_t size, bool chunked)
+{
+    lk_buf end = {0};
+    if (chunked) {
+        queue_chunk_line(c, size);
+        lk_buf_append_text(&end, "\r\n");
+    }
+    for (http_piece *next = NULL; pieces != NULL; pieces = next) {
+        next = pieces->next;
+        pieces->next = NULL;
+        lk_http_queue(c, pieces);
+    }
+    queue(c, &end);
+    lk_http_wake(c);
+}
+
+lk_rc lk_http_write_loan(lk_http_exchange *exchange, const lk_http_loan *loan, lk_err *err)
+{
+    http_connection *c = exchange->connection;
+    size_t           size = 0;
+    for (size_t part = 0; part < loan->count; part++) {
+        size += loan->parts[part].size;
+    }
+    if (!count_content(exchange, size)) {
+        loan->release(loan->context);
+        return LK_OK;
+    }
+    http_piece *pieces = pieces_of(loan);
+    lk_mutex_lock(&c->mutex);
+    LK_ASSERT(c->began && !c->ended);
+    lk_rc rc = wait_room(c, err);
+    if (rc == LK_OK) {
+        queue_loan(c, pieces, size, exchange->chunked);
+        pieces = NULL;
+    }
+    lk_mutex_unlock(&c->mutex);
+    lk_http_pieces_free(pieces);
     return rc;
 }
 

@@ -105,6 +105,15 @@ void lk_http_begin(lk_http_exchange *exchange, int status, const char *content_t
  * over. */
 LK_MUST_CHECK lk_rc lk_http_write(lk_http_exchange *exchange, lk_bytes piece, lk_err *err);
 LK_MUST_CHECK lk_rc lk_http_write_buf(lk_http_exchange *exchange, lk_buf *piece, lk_err *err);
+/* More content, as it lies in memory: parts (the array is borrowed for the call) whose bytes stay there until `release` is
+ * called, once, by any thread: when the peer has them or is gone, or this call failed. */
+typedef struct lk_http_loan {
+    const lk_bytes *parts;
+    size_t          count;
+    void (*release)(void *context);
+    void *context;
+} lk_http_loan;
+LK_MUST_CHECK lk_rc lk_http_write_loan(lk_http_exchange *exchange, const lk_http_loan *loan, lk_err *err);
 /* Instead of waiting. true: there is room, or nobody to take anything, as the next write says; go on. false: go_on is run on
  * a worker when that is so; until then nobody may touch the exchange. */
 typedef void (*lk_http_go_on)(lk_http_exchange *exchange, void *context);

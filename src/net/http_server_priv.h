@@ -23,8 +23,11 @@ typedef enum http_state {
 
 typedef struct http_piece {
     struct http_piece *next;
-    lk_buf             bytes;
+    lk_bytes           bytes;
     size_t             sent;
+    lk_buf             own;         /* what bytes are of, but for those that are lent */
+    void (*release)(void *context); /* the last piece of a loan ends it */
+    void *context;
 } http_piece;
 
 typedef struct http_loop       http_loop;
@@ -107,6 +110,12 @@ bool lk_http_connection_tick(http_connection *c, uint64_t now_ms);
 void lk_http_connection_close(http_connection *c);
 
 /* http_exchange.c. */
+/* Queues a piece; the connection's mutex is held. */
+void lk_http_queue(http_connection *c, http_piece *piece);
+/* A piece that has *bytes, which it takes; NULL: there are none. */
+http_piece *lk_http_piece_new(lk_buf *bytes);
+/* Frees a list of pieces, whose loans end; no mutex is held. */
+void lk_http_pieces_free(http_piece *first);
 /* Asks the loop to look at the connection. A handler calls it with the connection's mutex held: the loop, which takes that
  * mutex before it believes that an exchange ended, can then not free the connection under it. */
 void lk_http_wake(http_connection *c);

@@ -91,6 +91,36 @@ static void flood_on(lk_http_exchange *x, void *context)
     atomic_fetch_add(&parked_ends, rc == LK_E_CANCELLED);
 }
 
+static atomic_int loans; /* not ended yet */
+
+static void end_loan(void *context)
+{
+    atomic_fetch_sub((atomic_int *)context, 1);
+}
+
+static lk_rc lend(lk_http_exchange *x, const lk_bytes *parts, size_t count, lk_err *err)
+{
+    const lk_http_loan loan = {parts, count, end_loan, &loans};
+    atomic_fetch_add(&loans, 1);
+    return lk_http_write_loan(x, &loan, err);
+}
+
+/* A few parts; or more of them than any peer takes. */
+static void lend_some(lk_http_exchange *x, bool without_end)
+{
+    static char    block[64 * 1024];
+    const lk_bytes few[] = {LK_LITERAL("lent "), {0}, LK_LITERAL("in "), LK_LITERAL("parts"), {0}};
+    const lk_bytes large[] = {{block, sizeof block}, {block, sizeof block}};
+    lk_err         err = {0};
+    lk_http_begin(x, 200, "text/plain", UINT64_MAX);
+    lk_rc rc = lend(x, few, 5, &err);
+    while (rc == LK_OK && without_end) {
+        rc = lend(x, large, 2, &err);
+    }
+    atomic_store(&outcome, (int)rc);
+    lk_http_end(x);
+}
+
 static lk_pool *later; /* another thread than the handler's */
 
 static void run(lk_http_exchange *x, void *context)
@@ -112,6 +142,8 @@ static void run(lk_http_exchange *x, void *context)
         lk_rc rc = lk_http_write(x, LK_LITERAL("five!"), &err);
         LK_ASSERT(rc == LK_OK);
         lk_http_end(x);
+    } else if (path_is(x, "/lent") || path_is(x, "/lent-on")) {
+        lend_some(x, path_is(x, "/lent-on"));
     } else if (path_is(x, "/pieces")) {
         lk_http_begin(x, 200, "text/plain", UINT64_MAX);
         for (int i = 0; i < 3; i++) {
@@ -314,6 +346,24 @@ static void a_peer_that_goes_away_ends_its_stream(void **state)
     close(fd);
     wait_for(&outcome, LK_E_CANCELLED);
     wait_for(&last_status, 0);
+    lk_buf_deinit(&heard);
+}
+
+static void lent_content_goes_out_in_order_and_is_let_go_of(void **state)
+{
+    asked("GET /lent HTTP/1.1\r\nHost: x\r\n\r\n", "\r\n\r\nd\r\nlent in parts\r\n0\r\n\r\n");
+    wait_for(&loans, 0);
+    asked("HEAD /lent HTTP/1.1\r\nHost: x\r\n\r\n", "\r\n\r\n");
+    wait_for(&loans, 0);
+    atomic_store(&outcome, -1);
+    int    fd = dial();
+    lk_buf heard = {0};
+    say(fd, "GET /lent-on HTTP/1.1\r\nHost: x\r\n\r\n");
+    hear(fd, &heard, "lent in parts");
+    assert_true(atomic_load(&loans) > 0);
+    close(fd); /* with most of it queued */
+    wait_for(&outcome, LK_E_CANCELLED);
+    wait_for(&loans, 0);
     lk_buf_deinit(&heard);
 }
 
@@ -522,6 +572,7 @@ int main(void)
         cmocka_unit_test(a_stalled_request_is_408),
         cmocka_unit_test(an_idle_connection_is_closed),
         cmocka_unit_test(a_peer_that_goes_away_ends_its_stream),
+        cmocka_unit_test(lent_content_goes_out_in_order_and_is_let_go_of),
         cmocka_unit_test(a_peer_that_goes_away_sets_the_cancel_flag),
         cmocka_unit_test(a_peer_that_takes_nothing_is_given_up),
         cmocka_unit_test(peers_that_take_nothing_hold_no_worker_and_are_cut_off),

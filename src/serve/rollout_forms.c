@@ -160,7 +160,7 @@ static texts *texts_of(lk_batches *rows, rollout_answers *answers)
 {
     texts *t = calloc(1, sizeof *t);
     LK_ASSERT(t != NULL);
-    t->base = (rollout_source){next_text, close_texts};
+    t->base = (rollout_source){next_text, close_texts, NULL};
     t->batches = (batches){.rows = rows, .answers = answers};
     t->payload_column = lk_schema_find(&rows->schema, LK_LITERAL("binary_payload"));
     return t;
@@ -181,15 +181,35 @@ rollout_source *rollout_ndjson_source(lk_batches *rows, rollout_answers *answers
 
 /* -- Arrow ------------------------------------------------------------------------------------------------------------ */
 
+/* A batch as its messages, and what is lent of them; the last one who holds it gives the charge back. */
+typedef struct lent_batch {
+    atomic_uint     refs;
+    lk_ipc_message *messages;
+    size_t          count, charged;
+    lk_budget      *budget;
+} lent_batch;
+
 typedef struct arrow {
     rollout_source  base;
     batches         batches;
     lk_batches     *plain; /* rows, until they have the table's types */
     lk_ipc_encoder *encoder;
-    lk_ipc_message *messages;                              /* of the batch at hand */
-    size_t          message_count, message, segment, sent; /* where its content goes on */
-    bool            framed;                                /* the message's head is out */
+    lent_batch     *batch;                  /* at hand */
+    size_t          message, segment, sent; /* where its content goes on */
+    bool            framed;                 /* the message's head is out */
+    bool            ended;                  /* there is no batch any more */
 } arrow;
+
+static void drop_batch(lent_batch *batch)
+{
+    if (batch != NULL && atomic_fetch_sub_explicit(&batch->refs, 1, memory_order_acq_rel) == 1) {
+        lk_ipc_messages_free(batch->messages, batch->count);
+        if (batch->charged > 0) {
+            lk_budget_give(batch->budget, batch->charged);
+        }
+        free(batch);
+    }
+}
 
 static lk_rc begin_arrow(arrow *a, lk_buf *out, lk_err *err)
 {
@@ -202,55 +222,41 @@ static lk_rc begin_arrow(arrow *a, lk_buf *out, lk_err *err)
     return rc == LK_OK ? lk_ipc_schema_encode(&a->batches.rows->schema, LK_IPC_ENCAPSULATED, out, err) : rc;
 }
 
-static void drop_messages(arrow *a)
+/* The next batch, if there is one. */
+static lk_rc next_messages(arrow *a, lk_err *err)
 {
-    lk_ipc_messages_free(a->messages, a->message_count);
-    a->messages = NULL;
-    a->message_count = a->message = 0;
-}
-
-static lk_rc next_messages(arrow *a, lk_buf *out, bool *more, lk_err *err)
-{
-    static const uint32_t end[2] = {UINT32_MAX, 0}; /* a continuation, and nothing behind it */
-    struct ArrowArray     batch = {0};
-    drop_messages(a);
+    struct ArrowArray batch = {0};
+    drop_batch(a->batch);
+    a->batch = NULL;
+    a->message = 0;
     lk_rc rc = take_batch(&a->batches, &batch, err);
-    if (rc != LK_OK) {
+    if (rc != LK_OK || batch.release == NULL) {
+        a->ended = rc == LK_OK;
         return rc;
     }
-    if (batch.release == NULL) {
-        lk_buf_append(out, end, sizeof end);
-        *more = false;
-        return LK_OK;
-    }
+    a->batch = calloc(1, sizeof *a->batch);
+    LK_ASSERT(a->batch != NULL);
+    *a->batch = (lent_batch){.charged = a->batches.charged, .budget = &a->batches.answers->budget};
+    atomic_init(&a->batch->refs, 1);
+    a->batches.charged = 0;
     lk_shared_array *shared = lk_array_share(&batch);
-    rc = lk_ipc_encode(a->encoder, shared, &a->messages, &a->message_count, err);
+    rc = lk_ipc_encode(a->encoder, shared, &a->batch->messages, &a->batch->count, err);
     lk_shared_array_unref(shared);
     return rc;
 }
 
-/* A piece of the message at hand. */
-static void go_on_message(arrow *a, lk_buf *out)
+static bool has_message(const arrow *a)
 {
-    const lk_ipc_message *message = &a->messages[a->message];
-    if (!a->framed) {
-        lk_ipc_frame(message->header, out);
-        a->framed = true;
-        a->segment = a->sent = 0;
-    }
-    while (a->segment < message->segment_count && out->size < ROLLOUT_PIECE) {
-        const lk_ipc_segment *s = &message->segments[a->segment];
-        size_t                room = ROLLOUT_PIECE - out->size, left = s->size - a->sent;
-        size_t                taken = left < room ? left : room;
-        if (taken > 0) {
-            lk_buf_append(out, (const char *)s->data + a->sent, taken);
-            a->sent += taken;
-        }
-        if (a->sent == s->size) {
-            lk_buf_append_zeros(out, s->padding);
-            a->segment++;
-            a->sent = 0;
-        }
+    return a->batch != NULL && a->message < a->batch->count;
+}
+
+/* Behind a part of a segment: to the next segment, or the next message. */
+static void pass(arrow *a, const lk_ipc_message *message, size_t taken)
+{
+    a->sent += taken;
+    if (a->segment < message->segment_count && a->sent == message->segments[a->segment].size) {
+        a->segment++;
+        a->sent = 0;
     }
     if (a->segment == message->segment_count) {
         a->message++;
@@ -258,24 +264,130 @@ static void go_on_message(arrow *a, lk_buf *out)
     }
 }
 
+static void put_frame(arrow *a, const lk_ipc_message *message, lk_buf *out)
+{
+    if (!a->framed) {
+        lk_ipc_frame(message->header, out);
+        a->framed = true;
+        a->segment = a->sent = 0;
+    }
+}
+
+/* What comes next of the message's segments, `room` at most; *padding: behind it. */
+static lk_bytes rest_of(const arrow *a, const lk_ipc_message *message, size_t room, size_t *padding)
+{
+    if (a->segment == message->segment_count) {
+        *padding = 0;
+        return (lk_bytes){0};
+    }
+    const lk_ipc_segment *s = &message->segments[a->segment];
+    size_t                left = s->size - a->sent, taken = left < room ? left : room;
+    *padding = taken == left ? s->padding : 0;
+    return (lk_bytes){taken == 0 ? NULL : (const char *)s->data + a->sent, taken};
+}
+
+/* A piece of the message at hand. */
+static void go_on_message(arrow *a, lk_buf *out)
+{
+    const lk_ipc_message *message = &a->batch->messages[a->message];
+    size_t                at = a->message;
+    put_frame(a, message, out);
+    do {
+        size_t   padding = 0, room = out->size < ROLLOUT_PIECE ? ROLLOUT_PIECE - out->size : 0;
+        lk_bytes some = rest_of(a, message, room, &padding);
+        if (some.size > 0) {
+            lk_buf_append_bytes(out, some);
+        }
+        lk_buf_append_zeros(out, padding);
+        pass(a, message, some.size);
+    } while (a->message == at && out->size < ROLLOUT_PIECE);
+}
+
 static lk_rc next_arrow(rollout_source *source, lk_buf *out, bool *more, lk_err *err)
 {
-    arrow *a = (arrow *)source;
-    lk_rc  rc = a->plain != NULL ? begin_arrow(a, out, err) : LK_OK;
-    while (rc == LK_OK && *more && out->size < ROLLOUT_PIECE) {
-        if (a->message < a->message_count) {
+    static const uint32_t end[2] = {UINT32_MAX, 0}; /* a continuation, and nothing behind it */
+    arrow                *a = (arrow *)source;
+    lk_rc                 rc = a->plain != NULL ? begin_arrow(a, out, err) : LK_OK;
+    while (rc == LK_OK && !a->ended && out->size < ROLLOUT_PIECE) {
+        if (has_message(a)) {
             go_on_message(a, out);
         } else {
-            rc = next_messages(a, out, more, err);
+            rc = next_messages(a, err);
         }
     }
+    if (rc == LK_OK && a->ended) {
+        lk_buf_append(out, end, sizeof end);
+        *more = false;
+    }
     return rc;
+}
+
+enum { LOAN_PARTS = 48 };
+
+/* Some of a batch on its way to a peer. */
+typedef struct loan {
+    lent_batch *batch;
+    lk_buf      frame;
+    lk_bytes    parts[LOAN_PARTS];
+    size_t      count, size;
+} loan;
+
+static void end_loan(void *context)
+{
+    loan *self = context;
+    drop_batch(self->batch);
+    lk_buf_deinit(&self->frame);
+    free(self);
+}
+
+static void add_part(loan *self, lk_bytes part)
+{
+    if (part.size > 0) {
+        self->parts[self->count++] = part;
+        self->size += part.size;
+    }
+}
+
+/* Parts of one message: its head, then segments and what pads them. */
+static void lend_message(arrow *a, loan *out)
+{
+    static const char     zeros[64] = {0};
+    const lk_ipc_message *message = &a->batch->messages[a->message];
+    size_t                at = a->message;
+    put_frame(a, message, &out->frame);
+    add_part(out, lk_buf_view(&out->frame));
+    do {
+        size_t   padding = 0;
+        lk_bytes some = rest_of(a, message, ROLLOUT_LOAN - out->size, &padding);
+        add_part(out, some);
+        add_part(out, (lk_bytes){zeros, padding});
+        pass(a, message, some.size);
+    } while (a->message == at && out->size < ROLLOUT_LOAN && out->count + 2 <= LOAN_PARTS);
+}
+
+static lk_rc lend_arrow(rollout_source *source, lk_http_loan *out, lk_err *err)
+{
+    arrow *a = (arrow *)source;
+    lk_rc  rc = LK_OK;
+    while (rc == LK_OK && !a->ended && !has_message(a)) {
+        rc = next_messages(a, err);
+    }
+    if (rc != LK_OK || a->ended) {
+        return rc;
+    }
+    loan *made = calloc(1, sizeof *made);
+    LK_ASSERT(made != NULL);
+    made->batch = a->batch;
+    atomic_fetch_add_explicit(&made->batch->refs, 1, memory_order_relaxed);
+    lend_message(a, made);
+    *out = (lk_http_loan){made->parts, made->count, end_loan, made};
+    return LK_OK;
 }
 
 static void close_arrow(rollout_source *source)
 {
     arrow *a = (arrow *)source;
-    drop_messages(a);
+    drop_batch(a->batch);
     lk_ipc_encoder_free(a->encoder);
     lk_batches_close(a->plain);
     close_batches(&a->batches);
@@ -286,7 +398,7 @@ rollout_source *rollout_arrow_source(lk_batches *rows, rollout_answers *answers)
 {
     arrow *a = calloc(1, sizeof *a);
     LK_ASSERT(a != NULL);
-    a->base = (rollout_source){next_arrow, close_arrow};
+    a->base = (rollout_source){next_arrow, close_arrow, lend_arrow};
     a->batches.answers = answers;
     a->plain = rows;
     return &a->base;
@@ -350,6 +462,6 @@ rollout_source *rollout_parquet_source(lk_batches *rows, rollout_parquet_writer 
 {
     parquet *p = calloc(1, sizeof *p);
     LK_ASSERT(p != NULL);
-    *p = (parquet){{next_parquet, close_parquet}, rows, write, -1};
+    *p = (parquet){{next_parquet, close_parquet, NULL}, rows, write, -1};
     return &p->base;
 }

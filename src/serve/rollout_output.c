@@ -86,6 +86,16 @@ static void fail(output *o, lk_http_exchange *exchange, lk_err *err)
     }
 }
 
+/* Sends content of the source that needs no copy. *sent: there was some. */
+static lk_rc send_loan(output *o, lk_http_exchange *exchange, bool *sent, lk_err *err)
+{
+    lk_http_loan loan = {0};
+    bool         may = o->began && o->coding == LK_ROLLOUT_IDENTITY && o->source->lend != NULL;
+    lk_rc        rc = may && o->held.size == 0 ? o->source->lend(o->source, &loan, err) : LK_OK;
+    *sent = rc == LK_OK && loan.count > 0;
+    return *sent ? lk_http_write_loan(exchange, &loan, err) : rc;
+}
+
 /* On, until the end or until the peer has enough for now. */
 static void go_on(lk_http_exchange *exchange, void *context)
 {
@@ -94,13 +104,18 @@ static void go_on(lk_http_exchange *exchange, void *context)
     lk_rc   rc = LK_OK;
     bool    more = true, is_head = lk_bytes_equal(lk_http_request(exchange)->method, LK_LITERAL("HEAD"));
     while (rc == LK_OK && more) {
-        rc = o->source->next(o->source, &o->held, &more, &err);
+        bool sent = false;
+        rc = send_loan(o, exchange, &sent, &err);
+        if (rc == LK_OK && !sent) {
+            rc = o->source->next(o->source, &o->held, &more, &err);
+        }
         if (rc == LK_OK && more && o->held.size >= ROLLOUT_PIECE) {
             rc = send(o, exchange, false, &err);
             more = !is_head; /* its answer was the beginning */
-            if (rc == LK_OK && more && !lk_http_await_room(exchange, go_on, o)) {
-                return;
-            }
+            sent = true;
+        }
+        if (rc == LK_OK && more && sent && !lk_http_await_room(exchange, go_on, o)) {
+            return;
         }
     }
     if (rc == LK_OK) {

@@ -9,14 +9,18 @@
  *     '--the peer takes none: no thread is held, the source keeps its place--> begun
  *
  * Invariants:
- *   1. What is held of the content is at most two pieces, and what the connection may queue.
+ *   1. What is held of the content is at most two pieces, and what the connection may queue; lent
+ *      content stays with whoever lends it, charged there.
  *   2. A failure before anything was sent is answered as one (rollout_fail).
  * Threads: a source is used by one thread at a time, not always the same.
  */
 #include "net/http_server.h"
 #include "serve/rollout_media.h"
 
-enum { ROLLOUT_PIECE = 128 * 1024 };
+enum {
+    ROLLOUT_PIECE = 128 * 1024,
+    ROLLOUT_LOAN = 512 * 1024 /* of content that needs no copy; a piece costs a thread's turn */
+};
 
 /* What gives the content, from its beginning to its end. */
 typedef struct rollout_source rollout_source;
@@ -24,6 +28,9 @@ struct rollout_source {
     /* Appends the next of it, about a piece; *more stays true until the last was appended. */
     lk_rc (*next)(rollout_source *source, lk_buf *out, bool *more, lk_err *err);
     void (*close)(rollout_source *source);
+    /* NULL, or instead of next what comes next of content that lies in memory already, as a loan of it. A loan without parts:
+     * next is to be asked. */
+    lk_rc (*lend)(rollout_source *source, lk_http_loan *out, lk_err *err);
 };
 
 /* Answers with 200 and what the source gives, which it takes. The exchange is gone for the caller. */

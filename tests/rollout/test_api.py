@@ -1,6 +1,8 @@
 """test_api.py - the HTTP API of one instance: what is answered, and what is stored after it."""
+import gzip
 import hashlib
 import json
+import random
 import socket
 import threading
 
@@ -253,6 +255,30 @@ def test_arrow_and_json_bodies_store_equal_rows_and_lists_come_as_arrow(instance
     assert instance.list(third) == json_rows
     out = instance.call("GET", RECORDS.format(third), 200, headers={"Accept": "application/x-ndjson"})
     assert [json.loads(line) for line in out.body.splitlines()] == json_rows
+
+
+@pytest.mark.parametrize("coding", ["identity", "gzip"])
+def test_a_long_answer_as_arrow_has_every_value_of_every_batch(instance, store, coding):
+    """Megabytes in several batches and pieces: lists with nulls and empty ones, texts, a dictionary with each batch."""
+    sent, dice = [], random.Random(7)
+    for number in range(6000):
+        tokens = None if number % 11 == 0 else [dice.randrange(150_000) for _ in range(dice.randrange(90))]
+        sent.append({"id": f"r{number:05}", "rollout_id": f"t{number % 7}", "role": ("assistant", "user")[number % 2],
+                     "content": "x" * dice.randrange(300), "output_tokens": tokens,
+                     "output_logprobs": tokens and [-token / 65536 for token in tokens],
+                     "advantage": None if number % 5 == 0 else number / 4})
+    for at in range(0, len(sent), 2000):
+        instance.add(store, sent[at:at + 2000])
+    for _ in range(2): # rows of generations, and merged ones
+        got = instance.call("GET", RECORDS.format(store) + "?order=none&columns=" + ",".join(sent[0]), 200,
+                            headers={"Accept": "application/vnd.apache.arrow.stream", "Accept-Encoding": coding})
+        body = gzip.decompress(got.body) if coding == "gzip" else got.body
+        with pa.ipc.open_stream(body) as stream:
+            batches = list(stream)
+        assert len(body) > 2 << 20
+        rows = [row for batch in batches for row in batch.select(list(sent[0])).to_pylist()]
+        assert sorted(rows, key=lambda row: row["id"]) == sent
+        instance.merge(store)
 
 
 def test_the_short_paths_are_the_same_routes(instance, store):
