@@ -18,6 +18,15 @@ static bool passes(const lk_store_call *call)
     return call->verb == LK_STORE_VERB_READ;
 }
 
+/* How many operations on storage a call was. Steps of an object that is being written count at its end, or where they fail. */
+static size_t weight(const lk_store_call *call, bool done)
+{
+    bool step = call->verb == LK_STORE_VERB_CREATE || call->verb == LK_STORE_VERB_WRITE ||
+                call->verb == LK_STORE_VERB_STAGE || call->verb == LK_STORE_VERB_SYNC;
+    bool many = call->verb == LK_STORE_VERB_FETCH || call->verb == LK_STORE_VERB_REMOVE_MANY;
+    return many ? call->key_count : !step || !done;
+}
+
 static lk_rc enter(lk_wrap_store *wrap, lk_store_call *call, lk_err *err)
 {
     gate_store *self = (gate_store *)wrap;
@@ -39,8 +48,8 @@ static lk_rc leave(lk_wrap_store *wrap, lk_store_call *call, lk_rc rc, lk_err *e
         lk_store_result result = rc == LK_OK            ? LK_STORE_DONE
                                  : rc == LK_E_NOT_FOUND ? LK_STORE_ABSENT
                                                         : LK_STORE_FAILED;
-        size_t          objects = call->verb == LK_STORE_VERB_FETCH ? call->key_count : 1;
-        atomic_fetch_add(&self->counts->calls[lk_store_verb_kind(call->verb)][result], objects);
+        atomic_fetch_add(
+            &self->counts->calls[lk_store_verb_kind(call->verb)][result], weight(call, rc == LK_OK));
     }
     if (passes(call)) {
         return rc;

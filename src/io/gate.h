@@ -23,7 +23,8 @@ typedef enum lk_store_result {
     LK_STORE_RESULTS
 } lk_store_result;
 
-/* Calls that went through gates, by what they were and how they ended. Threads: shared. */
+/* Operations that went through gates, by what they were and how they ended: an object that is written in pieces is one, several
+ * that are fetched or removed at once are several. Threads: shared. */
 typedef struct lk_store_counts {
     atomic_ullong calls[LK_STORE_KINDS][LK_STORE_RESULTS];
 } lk_store_counts;

@@ -101,6 +101,7 @@ static void calls_are_counted_by_what_they_are_and_how_they_ended(void **state)
     lk_store_entry  *entries = NULL;
     size_t           count = 0;
     lk_store_reader *reader = NULL, *none = NULL;
+    lk_store_writer *writer = NULL;
     bool             created = false;
     (void)state;
     assert_int_equal(put("a", &created), LK_OK);
@@ -112,11 +113,16 @@ static void calls_are_counted_by_what_they_are_and_how_they_ended(void **state)
     lk_store_reader_close(reader);
     assert_int_equal(lk_store_list(gate, LK_LITERAL(""), &arena, &entries, &count, &err), LK_OK);
     assert_int_equal(lk_store_remove(gate, LK_LITERAL("a"), &err), LK_OK);
+    assert_int_equal(
+        lk_store_create(gate, LK_LITERAL("b"), &writer, &err), LK_OK); /* one object, in four calls */
+    assert_int_equal(lk_store_write(writer, "b", 1, &err), LK_OK);
+    assert_int_equal(lk_store_write(writer, "b", 1, &err), LK_OK);
+    assert_int_equal(lk_store_finish(writer, &err), LK_OK);
     lk_arena_close(&arena);
     static const unsigned expected[LK_STORE_KINDS][LK_STORE_RESULTS] = {
         [LK_STORE_OPEN] = {1, 1, 0},
         [LK_STORE_READ] = {1, 0, 1},
-        [LK_STORE_WRITE] = {2, 0, 0},
+        [LK_STORE_WRITE] = {3, 0, 0},
         [LK_STORE_LIST] = {1, 0, 0},
         [LK_STORE_REMOVE] = {1, 0, 0},
     };

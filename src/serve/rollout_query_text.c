@@ -141,7 +141,10 @@ static lk_rc take_filter(filters *f, lk_err *err)
     lk_record_column column = lk_record_column_of(key, LK_RECORD_COLUMN_policy_version);
     if (!takes_texts(column) && column != LK_RECORD_COLUMN_created_at &&
         column != LK_RECORD_COLUMN_include_in_training) {
-        return lk_refuse(err, LK_E_INVALID_REQUEST, "filters: no key \"%.*s\"", LK_FMT(key));
+        return lk_refuse(err, LK_E_INVALID_REQUEST,
+            "filters: no key \"%.60s\"; known are id, rollout_id, problem_id, dataset, role, content_type, "
+            "policy_version, artifact_type, include_in_training, created_at",
+            lk_arena_text(f->arena, key));
     }
     if (has_filter(f, column)) {
         return lk_refuse(
@@ -199,7 +202,8 @@ static lk_rc read_columns(lk_bytes text, uint64_t *out, lk_err *err)
         lk_record_column column = lk_record_column_of(name, LK_RECORD_COLUMN_id);
         more = comma != NULL;
         if (column == LK_RECORD_COLUMNS) {
-            return lk_refuse(err, LK_E_INVALID_REQUEST, "columns: no column \"%.*s\"", LK_FMT(name));
+            return lk_refuse(err, LK_E_INVALID_REQUEST,
+                "columns: no column \"%.*s\"; docs/ROLLOUT.md lists them", LK_FMT(name));
         }
         *out |= UINT64_C(1) << column;
         text = more ? (lk_bytes){comma + 1, text.size - name.size - 1} : (lk_bytes){0};
