@@ -174,6 +174,69 @@ static void a_listed_generation_that_is_gone_is_no_empty_one(void **state)
     lk_rollout_writer_free(writer);
 }
 
+/* -- a store whose first reader of a generation comes too late ------------------------------------------------------- */
+typedef struct late_store {
+    lk_store           base;
+    lk_store          *under;
+    lk_rollout_writer *writer; /* merges, once; NULL: did */
+    lk_bytes           generation;
+} late_store;
+
+/* What a merge and, after the time of grace, a collection do. */
+static void merge_and_collect(late_store *late)
+{
+    lk_err             err = {0};
+    lk_bytes           drained = {0};
+    lk_rollout_writer *writer = late->writer;
+    late->writer = NULL;
+    fixture_append_to_base("a=1");
+    assert_int_equal(lk_rollout_writer_commit(writer, drain_oldest, &drained, &err), LK_OK);
+    assert_int_equal(lk_generation_remove(fixture.store, lk_shard_of_instance(LK_LITERAL("rollout-0")),
+                         late->generation, &err),
+        LK_OK);
+}
+
+static lk_rc late_open(lk_store *store, lk_bytes key, lk_store_reader **out, uint64_t *size, lk_err *err)
+{
+    late_store *late = (late_store *)store;
+    if (late->writer != NULL && memmem(key.data, key.size, "_gen_1/", 7) != NULL) {
+        merge_and_collect(late);
+    }
+    return lk_store_open_object(late->under, key, out, size, err);
+}
+
+static lk_rc late_list(lk_store *store, lk_bytes directory, lk_arena *arena, lk_store_entry **entries,
+    size_t *count, lk_err *err)
+{
+    return lk_store_list(((late_store *)store)->under, directory, arena, entries, count, err);
+}
+
+static void a_generation_that_is_collected_while_it_is_read_is_read_from_the_table(void **state)
+{
+    static const struct lk_store_ops ops = {.open = late_open, .list = late_list};
+    lk_rollout_writer               *writer = fixture_writer("rollout-0");
+    fixture_add(writer, "a=1");
+    fixture_add(writer, "b=2");
+    lk_rollout_snapshot *before = take();
+    late_store           late = {.base = {.ops = &ops, .uri = fixture.store->uri},
+                  .under = fixture.store,
+                  .writer = writer,
+                  .generation = before->sources[1]->path};
+    lk_lance_env         env = fixture.env;
+    lk_err               err = {0};
+    lk_rollout_snapshot *snapshot = NULL;
+    env.store = &late.base;
+    lk_rollout_view *fresh = lk_rollout_view_new(&env, fixture.base);
+    assert_int_equal(lk_rollout_view_take(fresh, &snapshot, &err), LK_OK);
+    assert_null(late.writer); /* it came too late, and began again */
+    assert_int_equal(snapshot->source_count, 1);
+    expect_found(snapshot, "a b", "a=1 b=2");
+    lk_rollout_snapshot_unref(snapshot);
+    lk_rollout_snapshot_unref(before);
+    lk_rollout_view_free(fresh);
+    lk_rollout_writer_free(writer);
+}
+
 static lk_rc list_foreign(void *context, lk_arena *arena, lk_shard_manifest *next, lk_err *err)
 {
     next->generations = lk_arena_take(arena, sizeof *next->generations);
@@ -391,6 +454,9 @@ int main(void)
             fixture_open_store, fixture_close_store),
         cmocka_unit_test_setup_teardown(
             readers_never_miss_an_acknowledged_row, fixture_open_store, fixture_close_store),
+        cmocka_unit_test_setup_teardown(
+            a_generation_that_is_collected_while_it_is_read_is_read_from_the_table, fixture_open_store,
+            fixture_close_store),
         cmocka_unit_test(after_a_look_that_failed_anywhere_the_next_one_sees_everything),
     };
     return cmocka_run_group_tests_name("view", tests, NULL, NULL);
