@@ -9,6 +9,7 @@ import subprocess
 import time
 
 import pytest
+import yaml
 
 import lake
 
@@ -119,12 +120,35 @@ def test_metrics_that_the_operations_page_names_exist(tmp_path):
     reader.start("build/lake rollout --data-dir rollouts --instance-id rollout-0")
     try:
         reader.follow("sh", "echo '{\"rollout_id\":\"r\"}' | build/lake rollout put rl - --create")
-        metrics = subprocess.run(["curl", "-s", f"http://127.0.0.1:{reader.port}/metrics"], capture_output=True, text=True).stdout
+        metrics = metrics_of(reader)
     finally:
         reader.close()
     named = set(re.findall(r"`((?:rollout|http)_[a-z_]+(?:total|seconds|bytes|generations|depth|open))", PAGES["OPERATIONS.md"]))
     assert len(named) >= 12
     assert {name for name in named if f"# TYPE {name} " not in metrics} == set()
+
+
+def metrics_of(reader):
+    return subprocess.run(["curl", "-s", f"http://127.0.0.1:{reader.port}/metrics"], capture_output=True, text=True).stdout
+
+
+def test_alerts_ask_for_metrics_and_labels_that_exist(tmp_path):
+    groups = yaml.safe_load((lake.ROOT / "deploy/prometheus/rollout.yaml").read_text())["groups"]
+    rules = [rule for group in groups for rule in group["rules"]]
+    reader = Reader(tmp_path, "")
+    reader.start("build/lake rollout --data-dir rollouts --instance-id rollout-0")
+    try:
+        reader.follow("sh", "echo '{\"rollout_id\":\"r\"}' | build/lake rollout put rl - --create")
+        metrics = metrics_of(reader)
+    finally:
+        reader.close()
+    assert len({rule["alert"] for rule in rules}) == len(rules) >= 7
+    for rule in rules:
+        assert rule["annotations"]["summary"] and rule["expr"].count("(") == rule["expr"].count(")")
+        named = re.findall(r"((?:rollout|http)_[a-z_]+)(?:\{(\w+)=)?", rule["expr"])
+        assert named
+        for name, label in named:
+            assert re.search(rf"^{name}{rf'{{.*{label}=' if label else r'[ {]'}", metrics, re.M), (name, label)
 
 
 def test_links_lead_somewhere():
