@@ -186,6 +186,9 @@ typedef struct lk_compact_options {
     uint64_t target_rows;  /* of a fragment, at most; 0: 1,048,576 */
     uint64_t target_bytes; /* of its files, at most; 0: 16 GiB */
     uint64_t first_id;     /* fragments with lower ids stay as they are */
+    /* Both not 0: only fragments with fewer rows and bytes are rewritten, and all of those into one, as far as the target
+     * allows, wherever they lie. */
+    uint64_t gather_rows, gather_bytes;
 } lk_compact_options;
 
 typedef struct lk_compact_report {

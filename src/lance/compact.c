@@ -35,6 +35,7 @@ static const uint64_t TARGET_BYTES = 16ULL << 30;
 typedef struct target { /* of a new fragment, at most */
     uint64_t rows, bytes;
     uint64_t first_id; /* of the old ones that may be rewritten */
+    uint64_t gather_rows, gather_bytes;
 } target;
 
 typedef struct
@@ -87,8 +88,18 @@ static uint64_t stored_bytes(const lk_fragment *fragment)
     return bytes;
 }
 
+/* Fragments are taken by their size and not by their neighbours. */
+static bool gathers(const target *most)
+{
+    return most->gather_rows > 0;
+}
+
 static bool is_candidate(const lk_fragment *fragment, const target *most)
 {
+    if (gathers(most) &&
+        (fragment->physical_rows >= most->gather_rows || stored_bytes(fragment) >= most->gather_bytes)) {
+        return false;
+    }
     return fragment->id >= most->first_id && live_rows(fragment) <= most->rows &&
            stored_bytes(fragment) <= most->bytes &&
            (fragment->physical_rows < most->rows || has_lost_many(fragment));
@@ -112,7 +123,8 @@ static size_t count_neighbours(const lk_manifest *manifest, size_t first, const 
 }
 
 /* A fragment that is alone is rewritten when it has lost many rows, or when its neighbours in front are: it would
- * come before them else. */
+ * come before them else. Those that are gathered are rewritten as neighbours of each other, and become one in the next
+ * round. */
 static group_list find_groups(const lk_manifest *manifest, const target *most, lk_arena *arena)
 {
     group_list out = {lk_arena_take(arena, (manifest->fragment_count + 1) * sizeof *out.items), 0};
@@ -120,11 +132,14 @@ static group_list find_groups(const lk_manifest *manifest, const target *most, l
     for (size_t at = 0; at < manifest->fragment_count;) {
         const lk_fragment *first = &manifest->fragments[at];
         size_t             count = count_neighbours(manifest, at, most);
-        rewriting = count > 1 || (count == 1 && (rewriting || has_lost_many(first)));
+        rewriting = count > 1 || (count == 1 && (rewriting || has_lost_many(first) || gathers(most)));
         if (rewriting) {
             out.items[out.count++] = (group){.first_id = first->id, .first = at, .count = count};
         }
         at += count == 0 ? 1 : count;
+    }
+    if (gathers(most) && out.count == 1 && out.items[0].count == 1) { /* all that was small is in this one */
+        out.count = 0;
     }
     return out;
 }
@@ -581,6 +596,8 @@ lk_rc lk_dataset_compact(lk_dataset *base, lk_committer *committer, const lk_com
         .rows = compact == NULL || compact->target_rows == 0 ? TARGET_ROWS : compact->target_rows,
         .bytes = compact == NULL || compact->target_bytes == 0 ? TARGET_BYTES : compact->target_bytes,
         .first_id = compact == NULL ? 0 : compact->first_id,
+        .gather_rows = compact == NULL ? 0 : compact->gather_rows,
+        .gather_bytes = compact == NULL ? 0 : compact->gather_bytes,
     };
     lk_dataset *version = lk_dataset_ref(base);
     *report = (lk_compact_report){.fragments_before = base->manifest->fragment_count};

@@ -146,6 +146,51 @@ static void no_fragment_grows_beyond_the_target(void **state)
     fixture_scratch_remove(&scratch);
 }
 
+static void append_rows(const lk_lance_env *env, int64_t first, int64_t count)
+{
+    lk_err      err = {0};
+    lk_dataset *base = fixture_open(env, 0), *next = NULL;
+    lk_batches *rows = fixture_rows(first, count, 1);
+    assert_int_equal(lk_dataset_append(base, lk_direct_committer(), rows, NULL, &next, &err), LK_OK);
+    lk_batches_close(rows);
+    lk_dataset_unref(next);
+    lk_dataset_unref(base);
+}
+
+static void what_is_gathered_becomes_one_wherever_it_lies(void **state)
+{
+    fixture_scratch          scratch;
+    lk_err                   err = {0};
+    lk_compact_report        report;
+    lk_store                *store = fixture_scratch_open(&scratch);
+    lk_lance_env             env = fixture_env(store);
+    const lk_compact_options small = {.gather_rows = 100, .gather_bytes = UINT64_MAX};
+    fixture_table(&env, 0, 10, 2);
+    append_rows(&env, 20, 100);
+    append_rows(&env, 120, 99);
+    append_rows(&env, 219, 101);
+    append_rows(&env, 320, 5);
+    for (int round = 0; round < 2; round++) { /* the second finds nothing to do: 124 are not small */
+        lk_dataset *base = fixture_open(&env, 0), *next = NULL;
+        assert_int_equal(
+            lk_dataset_compact(base, lk_direct_committer(), &small, NULL, &report, &next, &err), LK_OK);
+        assert_int_equal(report.versions > 0, round == 0);
+        expect_fragments(&env, "100,101,124");
+        expect_ids(&env, 325, 0, 0);
+        lk_dataset_unref(next);
+        lk_dataset_unref(base);
+    }
+    append_rows(&env, 325, 5); /* one alone stays where it is */
+    lk_dataset *base = fixture_open(&env, 0), *next = NULL;
+    assert_int_equal(
+        lk_dataset_compact(base, lk_direct_committer(), &small, NULL, &report, &next, &err), LK_OK);
+    assert_int_equal(report.versions, 0);
+    lk_dataset_unref(next);
+    lk_dataset_unref(base);
+    lk_store_close(store);
+    fixture_scratch_remove(&scratch);
+}
+
 static void many_groups_are_committed_a_few_at_a_time(void **state)
 {
     fixture_scratch scratch;
@@ -233,13 +278,7 @@ static void delete_one(const lk_lance_env *env)
 
 static void append_ten(const lk_lance_env *env)
 {
-    lk_err      err = {0};
-    lk_dataset *base = fixture_open(env, 0), *next = NULL;
-    lk_batches *rows = fixture_rows(30, 10, 1);
-    assert_int_equal(lk_dataset_append(base, lk_direct_committer(), rows, NULL, &next, &err), LK_OK);
-    lk_batches_close(rows);
-    lk_dataset_unref(next);
-    lk_dataset_unref(base);
+    append_rows(env, 30, 10);
 }
 
 static void compact_all(const lk_lance_env *env)
@@ -358,6 +397,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(small_fragments_become_one_in_the_same_order),
         cmocka_unit_test(no_fragment_grows_beyond_the_target),
+        cmocka_unit_test(what_is_gathered_becomes_one_wherever_it_lies),
         cmocka_unit_test(many_groups_are_committed_a_few_at_a_time),
         cmocka_unit_test(deleted_rows_are_dropped_where_they_are_many),
         cmocka_unit_test(a_compaction_goes_with_appends_and_with_changes_elsewhere),

@@ -4,6 +4,11 @@
  * Threads: as store.h. */
 #include "rollout/upkeep.h"
 
+struct lk_manifest;
+struct lk_compact_options;
+/* What lk_rollout_store_fold does with this version of the base table; false: nothing. */
+bool lk_rollout_plan_fold(const struct lk_manifest *manifest, struct lk_compact_options *out);
+
 struct lk_rollout_store {
     atomic_uint        refs;
     lk_lance_env       env;

@@ -103,13 +103,10 @@ static bool is_small(const lk_fragment *fragment)
  * always is; an older one comes along while it is not much larger than all after it. So there are never many small
  * ones, and a row is rewritten about as often as its fragment doubles.
  */
-static size_t first_to_fold(const lk_manifest *manifest)
+static size_t first_to_fold(const lk_manifest *manifest, size_t run)
 {
-    size_t   count = manifest->fragment_count, run = 0, taken = 0;
+    size_t   count = manifest->fragment_count, taken = 0;
     uint64_t rows = 0;
-    while (run < count && is_small(&manifest->fragments[count - 1 - run])) {
-        run++;
-    }
     if (run < LK_ROLLOUT_FOLD_FRAGMENTS) {
         return count;
     }
@@ -124,6 +121,26 @@ static size_t first_to_fold(const lk_manifest *manifest)
     return count - taken;
 }
 
+/* Large fragments part small ones from each other; when many stand between them, all small ones become one. So of small
+ * fragments there are never more than twice as many as make a fold due, whatever came in whatever order. */
+bool lk_rollout_plan_fold(const lk_manifest *manifest, lk_compact_options *out)
+{
+    size_t count = manifest->fragment_count, run = 0, parted = 0;
+    while (run < count && is_small(&manifest->fragments[count - 1 - run])) {
+        run++;
+    }
+    size_t first = first_to_fold(manifest, run);
+    if (first < count) {
+        *out = (lk_compact_options){.first_id = manifest->fragments[first].id};
+        return true;
+    }
+    for (size_t i = 0; i < count - run; i++) {
+        parted += is_small(&manifest->fragments[i]);
+    }
+    *out = (lk_compact_options){.gather_rows = LK_ROLLOUT_FOLD_ROWS, .gather_bytes = SMALL_BYTES};
+    return parted >= LK_ROLLOUT_FOLD_FRAGMENTS;
+}
+
 lk_rc lk_rollout_store_fold(lk_rollout_store *s, bool *folded, lk_err *err)
 {
     lk_rollout_compact_report report = {0};
@@ -133,12 +150,10 @@ lk_rc lk_rollout_store_fold(lk_rollout_store *s, bool *folded, lk_err *err)
     if (rc != LK_OK) {
         return rc;
     }
-    const lk_manifest *manifest = lk_dataset_manifest(base);
-    size_t             first = first_to_fold(manifest);
-    bool               due = first < manifest->fragment_count; /* else no compaction is said to run */
-    rc = due ? begin(s, err) : LK_OK;
+    lk_compact_options options;
+    bool               due = lk_rollout_plan_fold(lk_dataset_manifest(base), &options);
+    rc = due ? begin(s, err) : LK_OK; /* else no compaction is said to run */
     if (due && rc == LK_OK) {
-        const lk_compact_options options = {.first_id = manifest->fragments[first].id};
         rc = compact(base, &options, &report, err);
         *folded = rc == LK_OK && report.fragments_removed > 0;
         end(s, rc, *folded, err);

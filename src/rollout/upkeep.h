@@ -25,7 +25,8 @@ typedef struct lk_rollout_compact_report {
 LK_MUST_CHECK lk_rc lk_rollout_store_compact(
     lk_rollout_store *store, uint64_t target_rows, lk_rollout_compact_report *report, lk_err *err);
 
-/* Folds the newest fragments that are small into one, if there are LK_ROLLOUT_FOLD_FRAGMENTS of them: *folded. */
+/* Folds small fragments, where there are LK_ROLLOUT_FOLD_FRAGMENTS of them beside each other at the end, or between large ones:
+ * *folded. Called until it does not, it leaves fewer than two times that many small ones. */
 LK_MUST_CHECK lk_rc lk_rollout_store_fold(lk_rollout_store *store, bool *folded, lk_err *err);
 
 #define LK_ROLLOUT_FOLD_FRAGMENTS 16
