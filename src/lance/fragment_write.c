@@ -61,7 +61,7 @@ static lk_bytes data_file_name(lk_fragment_writer *w)
 
 static lk_rc begin_file(lk_fragment_writer *w, lk_err *err)
 {
-    lk_bytes name = data_file_name(w);
+    lk_bytes name = w->only_name.size > 0 ? w->only_name : data_file_name(w);
     lk_bytes key = lk_arena_format(&w->change->arena, "data/%.*s", LK_FMT(name));
     w->file_name = name;
     lk_change_wrote(w->change, key);

@@ -13,6 +13,7 @@ typedef struct lk_fragment_writer {
     uint32_t               file_minor; /* of new files: the change's, unless set before the first row */
     int64_t                rows_max;   /* of a file */
     bool                   compact;    /* the files are, see lk_file_writer_compact; before the first row */
+    lk_bytes               only_name;  /* of the one file that there will be; "": random names */
     lk_file_writer        *writer;     /* the file being written, or NULL */
     struct lk_page_crew   *crew;       /* encodes its pages, file after file */
     lk_bytes               file_name;  /* its name below data/ */

@@ -174,7 +174,7 @@ static lk_rc tell_gap(checking *c, lk_uuid shard, uint64_t before, uint64_t afte
     lk_shard_manifest newer;
     bool              found = false;
     /* A listing may have missed what came while it was made. */
-    lk_rc rc = lk_shard_newer(c->store->env.store, shard, before, &arena, &newer, &found, err);
+    lk_rc rc = lk_shard_newer(c->store->env.store, shard, before, 0, &arena, &newer, &found, err);
     if (rc == LK_OK && !found) {
         tell_damage(c, lk_shard_manifest_key(shard, before + 1, &arena),
             lk_arena_format(&arena,

@@ -5,6 +5,8 @@
 #include "io/prefix.h"
 #include "lance/change.h"
 #include "lance/fragment_write.h"
+#include "lance/manifest.h"
+#include "lance/pb_table.h"
 #include "rollout/bloom.h"
 #include "rollout/pk_index.h"
 #include "rollout/shard.h"
@@ -101,11 +103,29 @@ static lk_rc write_manifest(
         .no_transaction = true};
     lk_rc                   rc = lk_change_object(lk_buf_view(&form->body), &version, &object, err);
     if (rc == LK_OK) {
-        rc = put_new(
-            env->store, LK_LITERAL("_versions/18446744073709551614.manifest"), lk_buf_view(&object), err);
+        rc = put_new(env->store, LK_LITERAL(LK_GENERATION_MANIFEST), lk_buf_view(&object), err);
     }
     lk_buf_deinit(&object);
     return rc;
+}
+
+lk_rc lk_generation_manifest_like(
+    const lk_manifest *like, uint64_t rows, uint64_t size_bytes, lk_buf *object, lk_err *err)
+{
+    LK_ASSERT(like->fragment_count == 1 && like->fragments[0].file_count == 1);
+    lk_data_file file = like->fragments[0].files[0];
+    lk_fragment  fragment = like->fragments[0];
+    file.size_bytes = size_bytes;
+    fragment.files = &file;
+    fragment.physical_rows = rows;
+    const lk_pb_new_version version = {.version = 1,
+        .timestamp_ms = like->timestamp_ms,
+        .has_fragment_id_max = true,
+        .replaces_fragments = true,
+        .fragments = &fragment,
+        .fragment_count = 1,
+        .no_transaction = true};
+    return lk_change_object(like->body, &version, object, err);
 }
 
 static lk_rc write_dataset(
@@ -118,6 +138,7 @@ static lk_rc write_dataset(
     lk_rc              rc = lk_schema_copy(rows->schema, &stream.base.schema, err);
     lk_fragment_writer_init(&writer, &change, form->lance, rows->row_count);
     writer.compact = rows->row_count <= COMPACT_ROWS;
+    writer.only_name = LK_LITERAL(LK_GENERATION_FILE);
     if (rc == LK_OK) {
         rc = lk_fragment_writer_write(&writer, &stream.base, err);
     }

@@ -6,11 +6,10 @@
 #include "arrow/schema.h"
 #include "io/prefix.h"
 #include "rollout/cell.h"
+#include "rollout/generation.h"
 #include "rollout/shard.h"
 
 #include <stdlib.h>
-
-#define FIRST_VERSION "_versions/18446744073709551614.manifest"
 
 /* -- columns ----------------------------------------------------------------------------------------------------- */
 
@@ -232,7 +231,7 @@ static lk_rc open_generation(
     const lk_rollout_rows *rows, const lk_alike *alike, lk_dataset **out, lk_err *err)
 {
     const lk_dataset *like = alike == NULL ? NULL : lk_alike_first(alike);
-    return lk_dataset_open_like(&rows->env, LK_LITERAL(FIRST_VERSION), like, out, err);
+    return lk_dataset_open_like(&rows->env, LK_LITERAL(LK_GENERATION_MANIFEST), like, out, err);
 }
 
 lk_rc lk_rollout_rows_load(const lk_lance_env *env, lk_rollout_form *form, lk_uuid shard,
@@ -252,6 +251,14 @@ lk_rc lk_rollout_rows_load_like(const lk_lance_env *env, lk_rollout_form *form, 
     }
     lk_dataset_unref(dataset);
     return give(rows, rc, out, err);
+}
+
+lk_rc lk_rollout_rows_load_from(const lk_lance_env *env, lk_rollout_form *form, lk_uuid shard,
+    const lk_shard_generation *generation, lk_dataset *dataset, const lk_alike *alike, lk_rollout_rows **out,
+    lk_err *err)
+{
+    lk_rollout_rows *rows = new_generation(env, form, shard, generation);
+    return give(rows, lk_rollout_rows_read(rows, dataset, NULL, alike, err), out, err);
 }
 
 lk_rc lk_rollout_rows_of(const lk_lance_env *env, lk_rollout_form *form, lk_uuid shard,

@@ -269,7 +269,7 @@ static lk_rc load_one(void *context, size_t part, lk_err *err)
     const crew      *c = context;
     lk_rollout_wish *wish = &c->wishes[part];
     lk_err           reason = {0};
-    if (wish->rows != NULL) { /* the first */
+    if (wish->rows != NULL) { /* the first, or fetched with others */
         return LK_OK;
     }
     lk_rc rc = lk_rollout_rows_load_like(
@@ -301,6 +301,9 @@ lk_rc lk_rollout_rows_load_all(
     c.env.pool = NULL;
     bool  first = count >= WISHES_MIN && !env->store->far; /* of a far one all are asked for at once */
     lk_rc rc = first ? load_first(&c, err) : LK_OK;
+    if (env->store->far) {
+        rc = lk_rollout_rows_fetch(&c.env, form, pool, wishes, count, err);
+    }
     rc = rc == LK_OK ? lk_each(pool, count, load_one, &c, err) : rc;
     lk_alike_free(c.alike);
     for (size_t i = 0; rc != LK_OK && i < count; i++) {

@@ -1,6 +1,6 @@
 #ifndef LK_ROLLOUT_ROWS_PRIV_H
 #define LK_ROLLOUT_ROWS_PRIV_H
-/* rows_priv.h - what rows.c and rows_load.c share. Threads: as rows.h. */
+/* rows_priv.h - what rows.c, rows_load.c and rows_fetch.c share. Threads: as rows.h. */
 #include "lance/alike.h"
 #include "rollout/rows.h"
 
@@ -12,6 +12,18 @@ LK_MUST_CHECK lk_rc lk_rollout_rows_read(
 /* lk_rollout_rows_load of a generation that is probably made like others. */
 LK_MUST_CHECK lk_rc lk_rollout_rows_load_like(const lk_lance_env *env, lk_rollout_form *form, lk_uuid shard,
     const lk_shard_generation *generation, const lk_alike *alike, lk_rollout_rows **out, lk_err *err);
+
+/* The same of one that is open already, wherever its bytes are. */
+LK_MUST_CHECK lk_rc lk_rollout_rows_load_from(const lk_lance_env *env, lk_rollout_form *form, lk_uuid shard,
+    const lk_shard_generation *generation, lk_dataset *dataset, const lk_alike *alike, lk_rollout_rows **out,
+    lk_err *err);
+
+/*
+ * Loads generations of far storage that this software wrote and that are small, each by one request, many at a time
+ * (rows_fetch.c). Wishes that it leaves are of others, large, or gone: to be loaded one by one. pool may be NULL.
+ */
+LK_MUST_CHECK lk_rc lk_rollout_rows_fetch(const lk_lance_env *env, lk_rollout_form *form, lk_pool *pool,
+    lk_rollout_wish *wishes, size_t count, lk_err *err);
 
 /* What generations like this one share; NULL when it has rows to hide, or is none of ours. */
 LK_MUST_CHECK lk_rc lk_rollout_rows_alike(const lk_rollout_rows *rows, lk_alike **out, lk_err *err);

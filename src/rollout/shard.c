@@ -10,7 +10,10 @@ enum {
     CLAIM_TRIES = 16,
     COMMIT_TRIES = 10,
     HINT_SIZE_MAX = 4096,
-    MANIFEST_SIZE_MAX = 64 * 1024 * 1024 /* about a million generations */
+    MANIFEST_SIZE_MAX = 64 * 1024 * 1024, /* about a million generations */
+    AHEAD_OF_HINT = 4,                    /* far: versions that are asked for at once, first and at most */
+    AHEAD_OF_KNOWN = 2,
+    AHEAD_MAX = 16
 };
 
 #define WAL_DIRECTORY "_mem_wal"
@@ -85,6 +88,20 @@ static lk_rc exists(
     return LK_OK;
 }
 
+/* What the object of this version and shard says. */
+static lk_rc decode(
+    lk_uuid shard, uint64_t version, lk_bytes bytes, lk_arena *arena, lk_shard_manifest *out, lk_err *err)
+{
+    lk_rc rc = lk_shard_manifest_decode(bytes, arena, out, err);
+    if (rc == LK_OK && (out->version != version || memcmp(&out->shard, &shard, sizeof shard) != 0)) {
+        rc = lk_fail(err, LK_E_CORRUPT_FILE, "shard manifest: it is of another version or shard");
+    }
+    if (rc != LK_OK) {
+        lk_context(err, "%.*s", LK_FMT(lk_shard_manifest_key(shard, version, arena)));
+    }
+    return rc;
+}
+
 /* An object may be emptied between being opened and being read. */
 static lk_rc read_version(lk_store *store, lk_uuid shard, uint64_t version, lk_arena *arena,
     lk_shard_manifest *out, presence *there, lk_err *err)
@@ -105,14 +122,7 @@ static lk_rc read_version(lk_store *store, lk_uuid shard, uint64_t version, lk_a
     if (*there != PRESENT) {
         return LK_OK;
     }
-    rc = lk_shard_manifest_decode(bytes, arena, out, err);
-    if (rc == LK_OK && (out->version != version || memcmp(&out->shard, &shard, sizeof shard) != 0)) {
-        rc = lk_fail(err, LK_E_CORRUPT_FILE, "shard manifest: it is of another version or shard");
-    }
-    if (rc != LK_OK) {
-        lk_context(err, "%.*s", LK_FMT(key));
-    }
-    return rc;
+    return decode(shard, version, bytes, arena, out, err);
 }
 
 lk_rc lk_shard_at(lk_store *store, lk_uuid shard, uint64_t version, lk_arena *arena, lk_shard_manifest *out,
@@ -148,24 +158,23 @@ lk_rc lk_shard_list(lk_store *store, lk_arena *arena, lk_uuid **shards, size_t *
     return LK_OK;
 }
 
-/* The version that the hint names; 0 when it names none. */
-static lk_rc read_hint(lk_store *store, lk_uuid shard, lk_arena *arena, uint64_t *version, lk_err *err)
+lk_rc lk_shard_hint(lk_store *store, lk_uuid shard, uint64_t *version, lk_err *err)
 {
+    lk_arena            arena = {0};
     const lk_json_field hint[] = {{.name = "version", .type = LK_JSON_U64, .target = version}};
     lk_bytes            bytes = {0};
     bool                found = false;
     lk_err              failure = {0}, ignored = {0};
     *version = 0;
-    lk_rc rc = read_object(store, lk_shard_key(shard, LK_LITERAL("manifest/version_hint.json"), arena),
-        HINT_SIZE_MAX, arena, &bytes, &found, &failure);
+    lk_rc rc = read_object(store, lk_shard_key(shard, LK_LITERAL("manifest/version_hint.json"), &arena),
+        HINT_SIZE_MAX, &arena, &bytes, &found, &failure);
     if (rc != LK_OK && !was_replaced(rc)) {
         *err = failure;
-        return rc;
-    }
-    if (rc == LK_OK && found && lk_json_read(bytes, hint, 1, arena, &ignored) != LK_OK) {
+    } else if (rc == LK_OK && found && lk_json_read(bytes, hint, 1, &arena, &ignored) != LK_OK) {
         *version = 0;
     }
-    return LK_OK;
+    lk_arena_close(&arena);
+    return was_replaced(rc) ? LK_OK : rc;
 }
 
 static int by_number(const void *a, const void *b)
@@ -211,10 +220,9 @@ static lk_rc find_end(lk_store *store, lk_uuid shard, lk_arena *arena, uint64_t 
     return rc;
 }
 
-/* From `start`, which may be wrong, to the last version without a gap. One that was emptied between the two looks has
- * newer ones behind it by now. */
-static lk_rc follow(lk_store *store, lk_uuid shard, uint64_t start, lk_arena *arena, lk_shard_manifest *out,
-    bool *found, lk_err *err)
+/* One that was emptied between the two looks has newer ones behind it by now. */
+static lk_rc follow_near(lk_store *store, lk_uuid shard, uint64_t start, lk_arena *arena,
+    lk_shard_manifest *out, bool *found, lk_err *err)
 {
     uint64_t version = start, end = 0;
     lk_rc    rc = find_end(store, shard, arena, &version, err);
@@ -231,6 +239,45 @@ static lk_rc follow(lk_store *store, lk_uuid shard, uint64_t start, lk_arena *ar
                ? lk_fail(err, LK_E_CORRUPT_FILE, "%.*s is empty, and the newest",
                      LK_FMT(lk_shard_manifest_key(shard, version - 1, arena)))
                : rc;
+}
+
+/* The same, some versions at once: mostly the newest has come when it is known to be that. */
+static lk_rc follow_far(lk_store *store, lk_uuid shard, uint64_t start, size_t ahead, lk_arena *arena,
+    lk_shard_manifest *out, bool *found, lk_err *err)
+{
+    lk_arena        scratch = {0};
+    lk_store_wanted wanted[AHEAD_MAX], last = {0};
+    uint64_t        version = start;
+    size_t          there = ahead;
+    lk_rc           rc = LK_OK;
+    while (rc == LK_OK && there == ahead) {
+        ahead = version == start ? ahead : AHEAD_MAX;
+        for (size_t i = 0; i < ahead; i++) {
+            wanted[i] = (lk_store_wanted){.key = lk_shard_manifest_key(shard, version + i, &scratch)};
+        }
+        rc = lk_store_fetch(store, wanted, ahead, &scratch, err);
+        for (there = 0; rc == LK_OK && there < ahead && wanted[there].found; there++) {
+            last = wanted[there];
+        }
+        version += there;
+    }
+    bool any = rc == LK_OK && version > start, here = any && last.whole && last.bytes.size > 0;
+    *found = here;
+    if (here) {
+        rc = decode(shard, version - 1, lk_arena_copy(arena, last.bytes), arena, out, err);
+    } else if (any) { /* it is large, or was emptied */
+        rc = follow_near(store, shard, version - 1, arena, out, found, err);
+    }
+    lk_arena_close(&scratch);
+    return rc;
+}
+
+/* From `start`, which may be wrong, to the last version without a gap. ahead: far away, how many are asked for at first. */
+static lk_rc follow(lk_store *store, lk_uuid shard, uint64_t start, size_t ahead, lk_arena *arena,
+    lk_shard_manifest *out, bool *found, lk_err *err)
+{
+    return store->far ? follow_far(store, shard, start, ahead, arena, out, found, err)
+                      : follow_near(store, shard, start, arena, out, found, err);
 }
 
 lk_rc lk_shard_check_end(lk_store *store, lk_uuid shard, uint64_t newest, lk_arena *arena, lk_err *err)
@@ -258,16 +305,17 @@ static lk_rc find_newest(
     lk_store *store, lk_uuid shard, lk_arena *arena, lk_shard_manifest *out, bool *found, lk_err *err)
 {
     uint64_t start = 0;
-    lk_rc    rc = read_hint(store, shard, arena, &start, err);
+    lk_rc    rc = lk_shard_hint(store, shard, &start, err);
     if (rc == LK_OK && start > 0) {
-        rc = follow(store, shard, start, arena, out, found, err);
+        rc = follow(store, shard, start, AHEAD_OF_HINT, arena, out, found, err);
     }
     if (rc != LK_OK || *found) {
         return rc;
     }
     rc = lk_shard_highest(
         store, shard, arena, &start, err); /* there was no hint, or it pointed past the end */
-    return rc == LK_OK && start > 0 ? follow(store, shard, start, arena, out, found, err) : rc;
+    return rc == LK_OK && start > 0 ? follow(store, shard, start, AHEAD_OF_KNOWN, arena, out, found, err)
+                                    : rc;
 }
 
 lk_rc lk_shard_latest(lk_store *store, lk_uuid shard, uint64_t known, lk_arena *arena, lk_shard_manifest *out,
@@ -276,7 +324,7 @@ lk_rc lk_shard_latest(lk_store *store, lk_uuid shard, uint64_t known, lk_arena *
     lk_rc rc = LK_OK;
     *found = false;
     if (known > 0) {
-        rc = follow(store, shard, known, arena, out, found, err);
+        rc = follow(store, shard, known, AHEAD_OF_HINT, arena, out, found, err);
     }
     if (rc == LK_OK && !*found) {
         rc = find_newest(store, shard, arena, out, found, err);
@@ -286,10 +334,15 @@ lk_rc lk_shard_latest(lk_store *store, lk_uuid shard, uint64_t known, lk_arena *
                : rc;
 }
 
-lk_rc lk_shard_newer(lk_store *store, lk_uuid shard, uint64_t known, lk_arena *arena, lk_shard_manifest *out,
-    bool *found, lk_err *err)
+lk_rc lk_shard_newer(lk_store *store, lk_uuid shard, uint64_t known, uint64_t told, lk_arena *arena,
+    lk_shard_manifest *out, bool *found, lk_err *err)
 {
-    return follow(store, shard, known + 1, arena, out, found, err);
+    lk_rc rc = LK_OK;
+    *found = false;
+    if (told > known) {
+        rc = follow(store, shard, told, AHEAD_OF_KNOWN, arena, out, found, err);
+    }
+    return rc == LK_OK && !*found ? follow(store, shard, known + 1, 1, arena, out, found, err) : rc;
 }
 
 /* -- writing ----------------------------------------------------------------------------------------------------- */

@@ -47,9 +47,13 @@ LK_MUST_CHECK lk_rc lk_shard_check_end(
 LK_MUST_CHECK lk_rc lk_shard_at(lk_store *store, lk_uuid shard, uint64_t version, lk_arena *arena,
     lk_shard_manifest *out, bool *found, lk_err *err);
 
-/* The newest when `known`, the newest that the caller has, may be out of date: *found = false when it is not. */
-LK_MUST_CHECK lk_rc lk_shard_newer(lk_store *store, lk_uuid shard, uint64_t known, lk_arena *arena,
-    lk_shard_manifest *out, bool *found, lk_err *err);
+/* The newest when `known`, the newest that the caller has, may be out of date: *found = false when it is not. told: one that is
+ * said to be there, to begin at (0: none). */
+LK_MUST_CHECK lk_rc lk_shard_newer(lk_store *store, lk_uuid shard, uint64_t known, uint64_t told,
+    lk_arena *arena, lk_shard_manifest *out, bool *found, lk_err *err);
+
+/* The version that version_hint.json names; 0 when it names none. */
+LK_MUST_CHECK lk_rc lk_shard_hint(lk_store *store, lk_uuid shard, uint64_t *version, lk_err *err);
 
 /* The key of a version's manifest. */
 lk_bytes lk_shard_manifest_key(lk_uuid shard, uint64_t version, lk_arena *arena);

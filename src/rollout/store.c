@@ -2,6 +2,7 @@
 #include "rollout/store_priv.h"
 
 #include "arrow/schema.h"
+#include "base/each.h"
 #include "base/log.h"
 #include "lance/manifest.h"
 #include "rollout/base_table.h"
@@ -169,7 +170,8 @@ static lk_rc replay(void *context, lk_batches *entry, lk_arena *arena, lk_genera
 }
 
 /* The view gets them from memory; where that fails, it reads them. */
-static void flushed(void *context, const lk_shard_generation *generation, const lk_generation_rows *rows)
+static void flushed(
+    void *context, uint64_t version, const lk_shard_generation *generation, const lk_generation_rows *rows)
 {
     lk_rollout_store *s = context;
     lk_rollout_rows  *made = NULL;
@@ -178,6 +180,7 @@ static void flushed(void *context, const lk_shard_generation *generation, const 
             rows->batches, rows->batch_count, &made, &ignored) == LK_OK) {
         lk_rollout_view_give(s->view, made);
     }
+    lk_rollout_view_tell(s->view, s->shard, version);
     lk_rollout_view_stir(s->view);
 }
 
@@ -249,19 +252,42 @@ lk_rc lk_rollout_store_create(const lk_lance_env *env, lk_store *late, const lk_
     return rc;
 }
 
+typedef struct opening {
+    const lk_lance_env *env;
+    lk_dataset         *base;
+    lk_rollout_outlook  outlook;
+} opening;
+
+/* The table; and, where that takes long, where its shards are likely to be. */
+static lk_rc open_part(void *context, size_t part, lk_err *err)
+{
+    opening *o = context;
+    lk_err   ignored = {0};
+    if (part == 0) {
+        return lk_base_table_open(o->env, &o->base, err);
+    }
+    if (lk_rollout_look_out(o->env, &o->outlook, &ignored) != LK_OK) {
+        o->outlook =
+            (lk_rollout_outlook){0}; /* the first snapshot looks for itself, and says what is wrong */
+    }
+    return LK_OK;
+}
+
 lk_rc lk_rollout_store_open(const lk_lance_env *env, lk_store *late, const lk_rollout_options *options,
     lk_rollout_store **out, lk_err *err)
 {
-    lk_dataset *base = NULL;
-    lk_rc       rc = check_options(options, err);
+    opening o = {.env = env};
+    lk_rc   rc = check_options(options, err);
     if (rc != LK_OK) {
         return rc;
     }
-    rc = lk_base_table_open(env, &base, err);
+    rc = lk_each(env->pool, env->store->far ? 2 : 1, open_part, &o, err);
     if (rc == LK_OK) {
-        *out = new_store(env, late, options, base);
+        *out = new_store(env, late, options, o.base);
+        lk_rollout_view_expect((*out)->view, &o.outlook);
     }
-    lk_dataset_unref(base);
+    lk_rollout_outlook_deinit(&o.outlook);
+    lk_dataset_unref(o.base);
     return rc;
 }
 

@@ -13,7 +13,8 @@ enum { TRIES = 3, GIVEN_MAX = 64, CHECK_MS = 10000 /* between looks beyond the e
 typedef struct seen_shard { /* what is known of a shard */
     lk_uuid           id;
     lk_arena          arena;
-    lk_shard_manifest manifest;
+    lk_shard_manifest manifest;   /* of version 0: none was read yet */
+    uint64_t          told;       /* a version that is said to be there */
     bool              moved;      /* since it was last looked at */
     uint64_t          checked_ms; /* when it was last looked whether the chain ends where it seems to */
 } seen_shard;
@@ -33,6 +34,8 @@ struct lk_rollout_view {
     lk_rollout_snapshot *snapshot;        /* of that one; written by whoever refreshes, under the mutex */
     lk_rollout_rows *given[GIVEN_MAX];    /* that need not be loaded; guarded by mutex, as is the following */
     size_t           given_count;
+    lk_uuid          told_shard; /* guarded by mutex, as is the following */
+    uint64_t         told_version;
 
     seen_shard  *shards; /* of whoever refreshes, as are the following */
     size_t       shard_count;
@@ -172,10 +175,10 @@ static lk_rc refresh_shard(const lk_rollout_view *view, seen_shard *shard, lk_er
     lk_arena          arena = {0};
     lk_shard_manifest latest = {0};
     bool              found = false;
-    lk_rc             rc = shard->manifest.version == 0
-                               ? lk_shard_latest(view->env->store, shard->id, 0, &arena, &latest, &found, err)
-                               : lk_shard_newer(
-                                     view->env->store, shard->id, shard->manifest.version, &arena, &latest, &found, err);
+    lk_store         *store = view->env->store;
+    uint64_t          known = shard->manifest.version, told = shard->told;
+    lk_rc             rc = known == 0 ? lk_shard_latest(store, shard->id, told, &arena, &latest, &found, err)
+                                      : lk_shard_newer(store, shard->id, known, told, &arena, &latest, &found, err);
     if (rc == LK_OK && !found) {
         rc = check_end(view, shard, &arena, err);
     }
@@ -235,11 +238,23 @@ static void join_shards(lk_rollout_view *view, const lk_uuid *ids, size_t count)
     view->shard_count = count;
 }
 
+static void take_told(lk_rollout_view *view)
+{
+    lk_mutex_lock(&view->mutex);
+    for (size_t i = 0; i < view->shard_count; i++) {
+        seen_shard *shard = &view->shards[i];
+        bool        told = memcmp(&shard->id, &view->told_shard, sizeof shard->id) == 0;
+        shard->told = told && view->told_version > shard->told ? view->told_version : shard->told;
+    }
+    lk_mutex_unlock(&view->mutex);
+}
+
 static lk_rc refresh_shards(lk_rollout_view *view, lk_err *err)
 {
     shard_look l = {.view = view};
     size_t     new_count = 0;
-    lk_rc      rc = lk_each(helpers(view), view->shard_count + 1, look_at, &l, err);
+    take_told(view);
+    lk_rc rc = lk_each(helpers(view), view->shard_count + 1, look_at, &l, err);
     if (rc == LK_OK) {
         join_shards(view, l.ids, l.count);
         l.shards = lk_arena_take(&l.arena, (view->shard_count + 1) * sizeof *l.shards);
@@ -385,7 +400,22 @@ static lk_rc load_missing(lk_rollout_view *view, lk_rollout_snapshot *next, cons
     return rc;
 }
 
-static lk_rc put_together(lk_rollout_view *view, lk_rollout_snapshot **out, lk_err *err)
+/* Two things that wait for storage, neither for the other. */
+typedef struct assembly {
+    lk_rollout_view     *view;
+    lk_rollout_snapshot *next;
+    const missing       *missing;
+} assembly;
+
+static lk_rc assemble(void *context, size_t part, lk_err *err)
+{
+    assembly *a = context;
+    return part == 0 ? load_missing(a->view, a->next, a->missing, err)
+                     : refresh_base(a->view, &a->view->moved, err);
+}
+
+/* looks: for a newer base table, too. */
+static lk_rc put_together(lk_rollout_view *view, bool looks, lk_rollout_snapshot **out, lk_err *err)
 {
     size_t room = 0, at = 0;
     for (size_t i = 0; i < view->shard_count; i++) {
@@ -404,13 +434,16 @@ static lk_rc put_together(lk_rollout_view *view, lk_rollout_snapshot **out, lk_e
     for (size_t i = view->shard_count; i > 0; i--) { /* the higher shard id counts more */
         add_sources(view, &view->shards[i - 1], &at, next, &m);
     }
-    lk_rc rc = m.count == 0 ? LK_OK : load_missing(view, next, &m, err);
+    assembly a = {view, next, &m};
+    lk_rc    rc = lk_each(helpers(view), looks ? 2 : 1, assemble, &a, err);
     free(m.wishes);
     free(m.places);
     if (rc != LK_OK) {
         lk_rollout_snapshot_unref(next);
         return rc;
     }
+    lk_dataset_unref(next->base);
+    next->base = lk_dataset_ref(view->base);
     seal_after(next, view->snapshot);
     *out = next;
     return LK_OK;
@@ -419,11 +452,12 @@ static lk_rc put_together(lk_rollout_view *view, lk_rollout_snapshot **out, lk_e
 static lk_rc refresh_once(lk_rollout_view *view, lk_rollout_snapshot **out, lk_err *err)
 {
     lk_rc rc = refresh_shards(view, err);
-    if (rc == LK_OK) {
+    bool  shards_moved = view->moved;
+    if (rc == LK_OK && !shards_moved) {
         rc = refresh_base(view, &view->moved, err);
     }
     if (rc == LK_OK && view->moved) {
-        rc = put_together(view, out, err);
+        rc = put_together(view, shards_moved, out, err);
         view->moved = rc != LK_OK;
     } else if (rc == LK_OK) {
         *out = lk_rollout_snapshot_ref(view->snapshot);
@@ -455,6 +489,59 @@ static lk_rc refresh(lk_rollout_view *view, lk_rollout_snapshot **out, lk_err *e
         *err = failure;
     }
     return rc;
+}
+
+/* -- what is said to be there -------------------------------------------------------------------------------------- */
+
+void lk_rollout_view_tell(lk_rollout_view *view, lk_uuid shard, uint64_t version)
+{
+    lk_mutex_lock(&view->mutex);
+    view->told_shard = shard;
+    view->told_version = version;
+    lk_mutex_unlock(&view->mutex);
+}
+
+typedef struct look_out {
+    const lk_lance_env *env;
+    lk_rollout_outlook *outlook;
+} look_out;
+
+static lk_rc read_hint(void *context, size_t part, lk_err *err)
+{
+    const look_out *l = context;
+    return lk_shard_hint(l->env->store, l->outlook->shards[part], &l->outlook->versions[part], err);
+}
+
+lk_rc lk_rollout_look_out(const lk_lance_env *env, lk_rollout_outlook *out, lk_err *err)
+{
+    look_out l = {env, out};
+    *out = (lk_rollout_outlook){0};
+    lk_rc rc = lk_shard_list(env->store, &out->arena, &out->shards, &out->count, err);
+    if (rc == LK_OK) {
+        out->versions = lk_arena_take(&out->arena, (out->count + 1) * sizeof *out->versions);
+        rc = lk_each(env->pool, out->count, read_hint, &l, err);
+    }
+    if (rc != LK_OK) {
+        lk_rollout_outlook_deinit(out);
+    }
+    return rc;
+}
+
+void lk_rollout_outlook_deinit(lk_rollout_outlook *outlook)
+{
+    lk_arena_close(&outlook->arena);
+    *outlook = (lk_rollout_outlook){0};
+}
+
+void lk_rollout_view_expect(lk_rollout_view *view, const lk_rollout_outlook *outlook)
+{
+    LK_ASSERT(view->shards == NULL);
+    view->shards = calloc(outlook->count + 1, sizeof *view->shards);
+    LK_ASSERT(view->shards != NULL);
+    for (; view->shard_count < outlook->count; view->shard_count++) {
+        view->shards[view->shard_count] = (seen_shard){
+            .id = outlook->shards[view->shard_count], .told = outlook->versions[view->shard_count]};
+    }
 }
 
 /* -- the cache ----------------------------------------------------------------------------------------------------- */

@@ -55,6 +55,22 @@ LK_MUST_CHECK lk_rc lk_rollout_view_recall(
 /* Takes the rows of a generation that a manifest lists now: the next snapshot need not load them. */
 void lk_rollout_view_give(lk_rollout_view *view, lk_rollout_rows *rows);
 
+/* The shard's newest manifest has this version at least: the next snapshot begins to look there. Of one shard; of others it is
+ * forgotten. */
+void lk_rollout_view_tell(lk_rollout_view *view, lk_uuid shard, uint64_t version);
+
+/* What hints of a far store say, to be read before there is a view, while its base table is opened. */
+typedef struct lk_rollout_outlook {
+    lk_arena  arena;
+    lk_uuid  *shards;
+    uint64_t *versions;
+    size_t    count;
+} lk_rollout_outlook;
+LK_MUST_CHECK lk_rc lk_rollout_look_out(const lk_lance_env *env, lk_rollout_outlook *out, lk_err *err);
+void                lk_rollout_outlook_deinit(lk_rollout_outlook *outlook);
+/* Before the first snapshot. Takes nothing. */
+void lk_rollout_view_expect(lk_rollout_view *view, const lk_rollout_outlook *outlook);
+
 /* The base table at a version, without any generation. LK_E_NOT_FOUND. */
 LK_MUST_CHECK lk_rc lk_rollout_view_at(
     lk_rollout_view *view, uint64_t version, lk_rollout_snapshot **out, lk_err *err);
