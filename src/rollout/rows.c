@@ -285,7 +285,7 @@ lk_rc lk_rollout_rows_dataset_within(
     env.budget = budget;
     env.buffers = NULL;
     env.files = NULL;
-    return lk_dataset_open_manifest(&env, LK_LITERAL(FIRST_VERSION), out, err);
+    return lk_dataset_open_manifest(&env, LK_LITERAL(LK_GENERATION_MANIFEST), out, err);
 }
 
 lk_rollout_rows *lk_rollout_rows_ref(lk_rollout_rows *rows)
