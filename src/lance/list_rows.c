@@ -58,12 +58,12 @@ static inline __attribute__((always_inline)) uint64_t put_hidden(
     const uint8_t *begin = to;
     for (uint64_t at = first; at < end; at += 64) {
         uint64_t mask = lowest(end - at), starts = lk_marks_word(marks->starts, at) & mask;
-        uint64_t shown = ~lk_marks_hidden(marks, at) & mask;
+        uint64_t hidden = lk_marks_hidden(marks, at) & mask;
         for (; starts != 0; starts &= starts - 1, to += width) {
             uint64_t before = (starts & -starts) - 1; /* the entries in front of this one */
-            put_offset(to, width, value + ones(shown & before));
+            put_offset(to, width, value + ones(before) - (hidden == 0 ? 0 : ones(hidden & before)));
         }
-        value += ones(shown);
+        value += 64 - ones(hidden);
     }
     return (uint64_t)(to - begin) / width;
 }
@@ -89,17 +89,24 @@ LK_VECTOR static uint64_t count_starts(const lk_marks *marks, uint64_t first, ui
 }
 
 /* -- validity ----------------------------------------------------------------------------------------- */
-/* The bits of `word` where `chosen` has ones, moved together. */
-static uint64_t gather(uint64_t word, uint64_t chosen)
+/* The bits of `word` where `chosen` has ones, moved together: bit by bit, or without the others, whichever are fewer. */
+static inline __attribute__((always_inline)) uint64_t gather(uint64_t word, uint64_t chosen)
 {
-    uint64_t out = 0;
-    if ((word & chosen) == chosen) { /* most often */
-        return lowest(ones(chosen));
+    uint64_t out = 0, count = ones(chosen);
+    if (count <= 32) {
+        for (unsigned to = 0; chosen != 0; chosen &= chosen - 1, to++) {
+            out |= (word >> __builtin_ctzll(chosen) & 1) << to;
+        }
+        return out;
     }
-    for (unsigned to = 0; chosen != 0; chosen &= chosen - 1, to++) {
-        out |= (word >> __builtin_ctzll(chosen) & 1) << to;
+    out = word;
+    for (uint64_t others = ~chosen; others != 0;) { /* from the highest on */
+        unsigned at = 63U - (unsigned)__builtin_clzll(others);
+        uint64_t below = ((uint64_t)1 << at) - 1;
+        out = (out & below) | (out >> 1 & ~below);
+        others &= below;
     }
-    return out;
+    return out & lowest(count);
 }
 
 /* A validity that has `at` bits. */
@@ -109,18 +116,38 @@ typedef struct picked {
     uint64_t        capacity, at;
 } picked;
 
-static lk_rc put_valid(picked *to, uint64_t nulls, uint64_t chosen, lk_err *err)
+/* Up to 64 bits behind those that are there; a bitmap has 8 bytes more than its capacity takes. */
+static inline __attribute__((always_inline)) void put_bits(
+    uint8_t *bits, uint64_t at, uint64_t word, unsigned count)
 {
-    uint64_t bits = gather(~nulls, chosen);
+    uint8_t *to = bits + at / 8;
+    unsigned shift = (unsigned)(at % 8);
+    lk_store_u64(to, (to[0] & ((1U << shift) - 1)) | word << shift);
+    if (shift + count > 64) {
+        to[8] = (uint8_t)(word >> (64 - shift));
+    }
+}
+
+/* Those of 64 entries that are chosen, valid but for `nulls`. */
+static inline __attribute__((always_inline)) lk_rc put_valid(
+    picked *to, uint64_t nulls, uint64_t chosen, lk_err *err)
+{
+    lk_rc    rc = LK_OK;
     unsigned count = ones(chosen);
-    lk_rc    rc =
-        lk_validity_put(to->validity, to->pool, to->capacity, to->at, (const uint8_t *)&bits, 0, count, err);
+    if (to->validity->bits.data != NULL) {
+        to->validity->null_count += ones(nulls & chosen);
+        put_bits(to->validity->bits.data, to->at, gather(~nulls, chosen), count);
+    } else if ((nulls & chosen) != 0) { /* the first */
+        uint64_t bits = gather(~nulls, chosen);
+        rc = lk_validity_put(
+            to->validity, to->pool, to->capacity, to->at, (const uint8_t *)&bits, 0, count, err);
+    }
     to->at += count;
     return rc;
 }
 
 /* Which lists are null; one without values must be a row of its own. */
-static lk_rc append_lists(lk_list_rows *self, const lk_marks *marks, uint64_t first, uint64_t end,
+LK_VECTOR static lk_rc append_lists(lk_list_rows *self, const lk_marks *marks, uint64_t first, uint64_t end,
     lk_buffer_pool *pool, lk_err *err)
 {
     picked to = {&self->validity, pool, self->room, self->rows};
@@ -135,8 +162,8 @@ static lk_rc append_lists(lk_list_rows *self, const lk_marks *marks, uint64_t fi
     return rc;
 }
 
-static lk_rc append_items(const lk_list_rows *self, const lk_marks *marks, uint64_t first, uint64_t end,
-    lk_column *column, lk_err *err)
+LK_VECTOR static lk_rc append_items(const lk_list_rows *self, const lk_marks *marks, uint64_t first,
+    uint64_t end, lk_column *column, lk_err *err)
 {
     picked to = {&column->validity, column->pool, column->capacity, self->values};
     lk_rc  rc = LK_OK;

@@ -183,17 +183,29 @@ static lk_rc append_range(lk_chunks *chunks, size_t index, view *open, lk_err *e
     return rc;
 }
 
-/* Room for the values of ranges of many chunks, of which they have most, at once. */
+/* Room for the values of ranges of many chunks, of which they have most, at once; and for those of the rows that other
+ * pages have, where they are like these: a guess that may cost little. */
 static lk_rc reserve(const lk_chunks *chunks, lk_err *err)
 {
-    enum { MANY = 8 };
-    const uint32_t *starts = chunks->rows->page->value_starts;
-    uint64_t        values = 0;
-    for (size_t range = 0; range < chunks->rows->range_count; range++) {
+    enum { MANY = 8, GUESS_BITS = 32 * 1024 * 1024 };
+    const lk_page_rows *rows = chunks->rows;
+    const uint32_t     *starts = rows->page->value_starts;
+    const lk_list_rows *flat = &rows->stream->flat;
+    uint64_t            values = 0, count = 0;
+    for (size_t range = 0; range < rows->range_count; range++) {
         const lk_chunk_run *run = &chunks->wanted[range];
-        values += run->end - run->first >= MANY ? starts[run->end] - starts[run->first] : 0;
+        bool                many = run->end - run->first >= MANY;
+        values += many ? starts[run->end] - starts[run->first] : 0;
+        count += many ? rows->ranges[range].count : 0;
     }
-    return values > 0 ? lk_column_extend(chunks->rows->column, values + SLACK, err) : LK_OK;
+    if (values == 0 || rows->column->rows + values + SLACK <= rows->column->capacity) {
+        return LK_OK;
+    }
+    uint64_t left = rows->stream->is_flat ? flat->room - flat->rows : 0, bits = rows->column->row_bits;
+    uint64_t guess = left <= count ? 0 : values / count * left + values % count * left / count;
+    uint64_t most = bits == 0 ? 0 : GUESS_BITS / bits;
+    guess = guess < most ? guess : most;
+    return lk_column_extend(rows->column, (guess > values ? guess : values) + SLACK, err);
 }
 
 lk_rc lk_miniblock_entries(const lk_page_rows *rows, lk_err *err)
