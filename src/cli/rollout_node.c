@@ -58,11 +58,12 @@ static lk_rc open_door(lk_rollout_node *node, const lk_rollout_plan *plan, lk_er
     return rc;
 }
 
-/* At the start, so that a bad place is known then, not with the first store. */
+/* At the start, so that a bad place is known then, not with the first store. A full disk is none: reads go on. */
 static lk_rc make_directory(const lk_rollout_plan *plan, lk_err *err)
 {
     lk_err cause = {0};
-    return plan->directory == NULL || lk_directory_make(plan->directory, 0755, &cause) == LK_OK
+    lk_rc  rc = plan->directory == NULL ? LK_OK : lk_directory_make(plan->directory, 0755, &cause);
+    return rc == LK_OK || rc == LK_E_STORE_FULL
                ? LK_OK
                : lk_refuse(err, LK_E_INVALID_CONFIG, "cannot use the data directory: %s", cause.context);
 }

@@ -1,18 +1,19 @@
-/* behind.c - see behind.h. A write is a task of the pool; where the pool is full, its caller makes it. */
+/* behind.c - see behind.h. A write is a task of the pool; where the pool is full, its caller makes it. What is staged is not
+ * behind: its outcome counts. */
 #include "io/behind.h"
+
+#include "io/wrap.h"
 
 #include <stdlib.h>
 
 typedef struct behind_store {
-    lk_store            base;
-    struct lk_store_ops ops; /* without what the store beneath cannot */
-    lk_store           *under;
-    lk_pool            *pool;
-    lk_mutex            mutex;
-    lk_cond             idle;
-    size_t              running; /* guarded by mutex, as are the following */
-    lk_rc               rc;      /* of the first that failed since the last sync */
-    lk_err              err;
+    lk_wrap_store wrap;
+    lk_pool      *pool;
+    lk_mutex      mutex;
+    lk_cond       idle;
+    size_t        running; /* guarded by mutex, as are the following */
+    lk_rc         rc;      /* of the first that failed since the last sync */
+    lk_err        err;
 } behind_store;
 
 typedef enum task_kind { PUT, FINISH, HINT } task_kind;
@@ -29,7 +30,7 @@ typedef struct task {
 
 static lk_rc perform(task *t, lk_err *err)
 {
-    lk_store *under = t->store->under;
+    lk_store *under = t->store->wrap.under;
     bool      created = false;
     lk_rc     rc = LK_OK;
     switch (t->kind) {
@@ -99,17 +100,21 @@ static lk_rc wait_for_all(lk_store *store, lk_err *err)
     return rc;
 }
 
-static lk_store *beneath(lk_store *store)
-{
-    return ((behind_store *)store)->under;
-}
-
-static lk_store *settled(lk_store *store)
+static void settle(lk_store *store)
 {
     lk_err forgotten = {0};
     lk_rc  rc = wait_for_all(store, &forgotten);
     (void)rc;
-    return beneath(store);
+}
+
+/* Everything but writes is the store beneath's to do, at once. */
+static lk_rc enter(lk_wrap_store *wrap, lk_store_call *call, lk_err *err)
+{
+    (void)err;
+    if (lk_store_verb_kind(call->verb) == LK_STORE_REMOVE) {
+        settle(&wrap->base);
+    }
+    return LK_OK;
 }
 
 /* -- writing ------------------------------------------------------------------------------------------------------- */
@@ -122,7 +127,7 @@ typedef struct behind_writer {
 static lk_rc behind_create(lk_store *store, lk_bytes key, lk_store_writer **out, lk_err *err)
 {
     lk_store_writer *under = NULL;
-    lk_rc            rc = lk_store_create(beneath(store), key, &under, err);
+    lk_rc            rc = lk_store_create(((behind_store *)store)->wrap.under, key, &under, err);
     if (rc == LK_OK) {
         behind_writer *writer = calloc(1, sizeof *writer);
         LK_ASSERT(writer != NULL);
@@ -164,64 +169,12 @@ static lk_rc behind_hint(lk_store *store, lk_bytes key, lk_bytes bytes, lk_err *
     return begin(store, HINT, NULL, key, bytes);
 }
 
-/* Its outcome counts: it is published at once, by the store beneath. */
-static lk_rc behind_stage(lk_store *store, lk_bytes key, lk_bytes bytes, lk_store_staged **out, lk_err *err)
-{
-    return lk_store_stage(beneath(store), key, bytes, out, err);
-}
-
-/* -- reading and removing: the store beneath does it --------------------------------------------------------------- */
-
-static lk_rc behind_open(lk_store *store, lk_bytes key, lk_store_reader **out, uint64_t *size, lk_err *err)
-{
-    return lk_store_open_object(beneath(store), key, out, size, err);
-}
-
-static lk_rc behind_fetch(
-    lk_store *store, lk_store_wanted *wanted, size_t count, lk_arena *arena, lk_err *err)
-{
-    return lk_store_fetch(beneath(store), wanted, count, arena, err);
-}
-
-static lk_rc behind_list(lk_store *store, lk_bytes directory, lk_arena *arena, lk_store_entry **entries,
-    size_t *count, lk_err *err)
-{
-    return lk_store_list(beneath(store), directory, arena, entries, count, err);
-}
-
-static lk_rc behind_list_names(lk_store *store, lk_bytes directory, lk_arena *arena, lk_store_entry **entries,
-    size_t *count, lk_err *err)
-{
-    return lk_store_list_names(beneath(store), directory, arena, entries, count, err);
-}
-
-static lk_rc behind_list_first(lk_store *store, lk_bytes directory, size_t count_min, lk_arena *arena,
-    lk_store_entry **entries, size_t *count, lk_err *err)
-{
-    return lk_store_list_first(beneath(store), directory, count_min, arena, entries, count, err);
-}
-
-static lk_rc behind_remove(lk_store *store, lk_bytes key, lk_err *err)
-{
-    return lk_store_remove(settled(store), key, err);
-}
-
-static lk_rc behind_remove_tree(lk_store *store, lk_bytes directory, lk_err *err)
-{
-    return lk_store_remove_tree(settled(store), directory, err);
-}
-
-static lk_rc behind_remove_many(lk_store *store, const lk_bytes *keys, size_t count, lk_err *err)
-{
-    return lk_store_remove_many(settled(store), keys, count, err);
-}
-
 /* -- life ---------------------------------------------------------------------------------------------------------- */
 
 static void behind_close(lk_store *store)
 {
     behind_store *self = (behind_store *)store;
-    (void)settled(store);
+    settle(store);
     lk_cond_deinit(&self->idle);
     lk_mutex_deinit(&self->mutex);
     free(self);
@@ -231,29 +184,22 @@ lk_store *lk_behind_store_new(lk_store *under, lk_pool *pool)
 {
     behind_store *self = calloc(1, sizeof *self);
     LK_ASSERT(self != NULL);
-    self->ops = (struct lk_store_ops){
-        .open = behind_open, /* readers come from beneath, and so do their operations */
-        .fetch = under->ops->fetch == NULL ? NULL : behind_fetch,
-        .create = behind_create,
-        .write = behind_write,
-        .finish = behind_finish,
-        .abandon = behind_abandon,
-        .put_if_absent = behind_put,
-        .list = behind_list,
-        .list_names = behind_list_names,
-        .list_first = under->ops->list_first == NULL ? NULL : behind_list_first,
-        .sync = wait_for_all,
-        .hint = behind_hint,
-        .stage = behind_stage,
-        .remove = behind_remove,
-        .remove_tree = behind_remove_tree,
-        .remove_many = behind_remove_many,
-        .close = behind_close,
-    };
-    self->under = under;
+    self->wrap.enter = enter;
+    lk_wrap_store_init(&self->wrap, under);
+    struct lk_store_ops *ops = &self->wrap.ops;
+    ops->create = behind_create;
+    ops->write = behind_write;
+    ops->finish = behind_finish;
+    ops->abandon = behind_abandon;
+    ops->put_if_absent = behind_put;
+    ops->hint = behind_hint;
+    ops->sync = wait_for_all;
+    ops->alias = NULL; /* these two would not find what is on its way */
+    ops->replace = NULL;
+    ops->remove_unfinished = NULL;
+    ops->close = behind_close;
     self->pool = pool;
-    self->base = (lk_store){.ops = &self->ops, .uri = under->uri, .far = under->far};
     lk_mutex_init(&self->mutex, LK_RANK_IO);
     lk_cond_init(&self->idle);
-    return &self->base;
+    return &self->wrap.base;
 }
