@@ -5,16 +5,22 @@ void lk_budget_init(lk_budget *budget, const char *name, size_t limit_bytes, lk_
 {
     budget->parent = parent;
     budget->name = name;
-    budget->limit_bytes = limit_bytes;
+    atomic_init(&budget->limit_bytes, limit_bytes);
     atomic_init(&budget->used_bytes, 0);
     atomic_init(&budget->peak_bytes, 0);
+}
+
+void lk_budget_set_limit(lk_budget *budget, size_t limit_bytes)
+{
+    atomic_store(&budget->limit_bytes, limit_bytes);
 }
 
 static bool charge(lk_budget *budget, size_t size)
 {
     size_t used = atomic_load_explicit(&budget->used_bytes, memory_order_relaxed);
+    size_t limit = atomic_load_explicit(&budget->limit_bytes, memory_order_relaxed);
     do {
-        if (size > budget->limit_bytes - used) {
+        if (used > limit || size > limit - used) { /* above it: it was lowered */
             return false;
         }
     } while (!atomic_compare_exchange_weak_explicit(
@@ -39,7 +45,8 @@ lk_rc lk_budget_take(lk_budget *budget, size_t size, lk_err *err)
                 discharge(undo, size);
             }
             return lk_fail(err, LK_E_LIMIT, "budget %s: %zu bytes beside %zu of %zu", b->name, size,
-                atomic_load_explicit(&b->used_bytes, memory_order_relaxed), b->limit_bytes);
+                atomic_load_explicit(&b->used_bytes, memory_order_relaxed),
+                atomic_load_explicit(&b->limit_bytes, memory_order_relaxed));
         }
     }
     return LK_OK;

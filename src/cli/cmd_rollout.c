@@ -36,6 +36,11 @@ static lk_rc announce(const lk_rollout_node *node, const char *ready_file, lk_er
     return rc;
 }
 
+static void reload(void *context)
+{
+    lk_rollout_node_reload(context);
+}
+
 static lk_rc run(const lk_rollout_plan *plan, const char *ready_file, lk_err *err)
 {
     lk_shutdown     *shutdown = NULL;
@@ -46,11 +51,15 @@ static lk_rc run(const lk_rollout_plan *plan, const char *ready_file, lk_err *er
         rc = lk_rollout_node_open(&node, plan, err);
     }
     if (rc == LK_OK) {
+        lk_shutdown_on_reload(shutdown, reload, node);
         rc = announce(node, ready_file, err);
     }
     if (rc == LK_OK) {
         rc = lk_rollout_node_serve(node, shutdown, err);
         lk_log(LK_LOG_STOPPED, LK_LOG_N("pid", (uint64_t)getpid()));
+    }
+    if (shutdown != NULL) {
+        lk_shutdown_on_reload(shutdown, NULL, NULL);
     }
     lk_rollout_node_close(node);
     lk_shutdown_close(shutdown);
@@ -63,7 +72,7 @@ static void report(const lk_rollout_flags *flags, const lk_rollout_plan *plan, l
     char shard[LK_UUID_TEXT_SIZE + 1];
     lk_uuid_format(plan->shard, shard);
     if (!json) {
-        lk_rollout_flags_print(flags, plan->config, get, stdout);
+        lk_rollout_flags_print(flags, plan->config, plan->from_file, get, stdout);
         printf("\ninstance %s (from %s), shard %s\nlistens on %s, stores in %s\n", plan->instance_id,
             plan->instance_source, shard, plan->address, plan->data_dir);
         return;
@@ -79,7 +88,7 @@ static void report(const lk_rollout_flags *flags, const lk_rollout_plan *plan, l
         lk_json_text(&w, lk_bytes_of(members[i][1]));
     }
     lk_json_key(&w, "settings");
-    lk_rollout_flags_json(flags, plan->config, get, &w);
+    lk_rollout_flags_json(flags, plan->config, plan->from_file, get, &w);
     lk_json_object_end(&w);
     printf("%.*s\n", LK_FMT(lk_buf_view(&text)));
     lk_buf_deinit(&text);
@@ -142,7 +151,8 @@ static int alone(lk_cli *cli, int argc, char **argv)
 #define DETAILS \
     "Workers POST trajectories through any load balancer; every instance writes a shard of its own below the shared data\n" \
     "directory and reads all of them. An add is answered when it is durable and visible to every instance. A flag goes\n" \
-    "before its variable [in brackets], which goes before the default. SIGTERM drains and exits 0.\n\n" \
+    "before its variable [in brackets], which goes before the default. SIGTERM drains and exits 0; SIGHUP reads tokens,\n" \
+    "certificate, key and --limits-file again.\n\n" \
     "Instances that share a data directory need different ids, and each the same one after a restart: in a StatefulSet\n" \
     "the pod's name as INSTANCE_ID. Off loopback a listener needs --tls-cert, --tls-key and --auth-token-file, or\n" \
     "LAKE_ALLOW_INSECURE=1. The token file (mode 0600) has a line a token, its role before it:\n" \

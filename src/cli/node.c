@@ -40,6 +40,8 @@ typedef struct node {
     char                  *data_dir; /* absolute */
     lk_shutdown           *shutdown;
     lk_principals         *principals;
+    lk_principals        **earlier; /* those of files that were read before */
+    size_t                 earlier_count;
     lk_tls_identity        tls;
     lk_ticket_keys        *keys;
     lk_authenticator      *authenticator;
@@ -311,6 +313,59 @@ static lk_rc open_rollout(node *n, lk_err *err)
 static lk_rc (*const parts[])(node *n, lk_err *err) = {open_settings, open_directory, open_pools, open_kv,
     open_engine, open_authority, open_query, open_services, open_server, open_rollout};
 
+/* -- reloading ------------------------------------------------------------------------------------------ */
+
+static void use_principals(node *n, lk_principals *fresh)
+{
+    lk_principals **more = realloc(n->earlier, (n->earlier_count + 1) * sizeof *more);
+    LK_ASSERT(more != NULL);
+    n->earlier = more;
+    n->earlier[n->earlier_count++] = n->principals;
+    n->principals = fresh;
+    lk_authenticator_set(n->authenticator, fresh);
+}
+
+/* Tokens and certificate of the gRPC listener; what may fail comes first. */
+static lk_rc reload_listener(node *n, lk_err *err)
+{
+    const lk_config *c = n->config;
+    lk_principals   *principals = NULL;
+    lk_tls_identity  tls = {0};
+    lk_rc            rc = lk_principals_load(&principals, c->auth_token_file, c->auth_principals_file, err);
+    if (rc == LK_OK) {
+        rc = lk_tls_identity_load(&tls, c->tls_cert_file, c->tls_key_file, err);
+    }
+    bool has_tls = lk_tls_identity_present(&tls);
+    bool changed = has_tls && !lk_bytes_equal(lk_buf_view(&tls.certificate_chain),
+                                  lk_buf_view(&n->tls.certificate_chain));
+    if (rc == LK_OK && has_tls) {
+        rc = lk_grpc_server_set_tls(n->server, &tls, err);
+    }
+    if (rc != LK_OK) {
+        lk_tls_identity_deinit(&tls);
+        lk_principals_close(principals);
+        return rc;
+    }
+    lk_tls_identity_deinit(&n->tls);
+    n->tls = tls;
+    use_principals(n, principals);
+    lk_log(LK_LOG_RELOADED, LK_LOG_T("address", lk_bytes_of(lk_grpc_server_address(n->server))),
+        LK_LOG_N("certificate_changed", changed));
+    return LK_OK;
+}
+
+static void reload(void *context)
+{
+    node  *n = context;
+    lk_err err = {0};
+    if (reload_listener(n, &err) != LK_OK) {
+        lk_log_error(LK_LOG_RELOAD_FAILED, &err);
+    }
+    if (n->rollout != NULL) {
+        lk_rollout_node_reload(n->rollout);
+    }
+}
+
 /* -- serving ------------------------------------------------------------------------------------------ */
 static lk_rc announce(const node *n, lk_err *err)
 {
@@ -345,6 +400,9 @@ static lk_rc announce(const node *n, lk_err *err)
 
 static void close_all(node *n)
 {
+    if (n->shutdown != NULL) {
+        lk_shutdown_on_reload(n->shutdown, NULL, NULL);
+    }
     if (n->rollout != NULL && lk_shutdown_deadline_ms(n->shutdown) == 0) {
         lk_shutdown_request(
             n->shutdown); /* something failed after the door opened: its follower waits for this */
@@ -374,6 +432,10 @@ static void close_all(node *n)
     lk_ticket_keys_close(n->keys);
     lk_tls_identity_deinit(&n->tls);
     lk_principals_close(n->principals);
+    for (size_t i = 0; i < n->earlier_count; i++) {
+        lk_principals_close(n->earlier[i]);
+    }
+    free(n->earlier);
     lk_buf_deinit(&n->metadata_token);
     free(n->data_dir);
     lk_arena_close(&n->arena);
@@ -388,6 +450,7 @@ lk_rc lk_node_run(const lk_node_options *options, const lk_config *config, lk_er
         rc = parts[i](&n, err);
     }
     if (rc == LK_OK) {
+        lk_shutdown_on_reload(n.shutdown, reload, &n);
         rc = announce(&n, err);
     }
     if (rc == LK_OK) {

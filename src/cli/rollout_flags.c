@@ -1,6 +1,8 @@
 /* rollout_flags.c - see rollout_flags.h. */
 #include "cli/rollout_flags.h"
 
+#include "cli/rollout_live.h"
+
 #include <inttypes.h>
 #include <string.h>
 
@@ -41,6 +43,7 @@ static const struct flag {
     FLAG("--rollout-max-inflight-blob-bytes", rollout_max_inflight_blob_bytes, "auto|BYTES")
     FLAG("--max-answer-bytes", rollout_max_answer_bytes, "BYTES")
     FLAG("--answer-idle-secs", rollout_answer_idle_secs, "N")
+    FLAG("--limits-file", rollout_limits_file, "FILE")
     FLAG("--rollout-cache-bytes", rollout_cache_bytes, "BYTES")
     FLAG("--rollout-cache-capacity", rollout_cache_capacity, "N")
     FLAG("--disk-low-bytes", rollout_disk_low_bytes, "BYTES")
@@ -130,9 +133,14 @@ const char *lk_rollout_flag_of(size_t setting)
     return flag == NULL ? NULL : flag->name;
 }
 
-/* The flag, the variable, or default. */
-static const char *source_of(const lk_rollout_flags *flags, size_t i, const lk_setting *about, lk_getenv get)
+/* The limits file, the flag, the variable, or default. */
+static const char *source_of(
+    const lk_rollout_flags *flags, size_t i, const lk_setting *about, uint64_t from_file, lk_getenv get)
 {
+    unsigned index;
+    if (lk_rollout_live_index(table[i].setting, &index) && (from_file >> index & 1) != 0) {
+        return "limits file";
+    }
     if (given_text(flags, i) != NULL) {
         return table[i].name;
     }
@@ -140,14 +148,15 @@ static const char *source_of(const lk_rollout_flags *flags, size_t i, const lk_s
     return text != NULL && text[0] != '\0' ? about->env : "default";
 }
 
-void lk_rollout_flags_print(const lk_rollout_flags *flags, const lk_config *config, lk_getenv get, FILE *out)
+void lk_rollout_flags_print(
+    const lk_rollout_flags *flags, const lk_config *config, uint64_t from_file, lk_getenv get, FILE *out)
 {
     for (size_t i = 0; i < flags->count; i++) {
         char        scratch[24];
         lk_setting  about = lk_config_setting(table[i].setting);
         const char *value = lk_config_shown(config, table[i].setting, scratch);
         fprintf(out, "%-40s %-24s %s\n", table[i].name, value == NULL ? "(unset)" : value,
-            source_of(flags, i, &about, get));
+            source_of(flags, i, &about, from_file, get));
     }
 }
 
@@ -161,8 +170,8 @@ static void text_or_null(lk_json_writer *w, const char *key, const char *text)
     }
 }
 
-void lk_rollout_flags_json(
-    const lk_rollout_flags *flags, const lk_config *config, lk_getenv get, lk_json_writer *w)
+void lk_rollout_flags_json(const lk_rollout_flags *flags, const lk_config *config, uint64_t from_file,
+    lk_getenv get, lk_json_writer *w)
 {
     lk_json_array(w);
     for (size_t i = 0; i < flags->count; i++) {
@@ -172,7 +181,7 @@ void lk_rollout_flags_json(
         text_or_null(w, "flag", table[i].name);
         text_or_null(w, "variable", about.env);
         text_or_null(w, "value", lk_config_shown(config, table[i].setting, scratch));
-        text_or_null(w, "source", source_of(flags, i, &about, get));
+        text_or_null(w, "source", source_of(flags, i, &about, from_file, get));
         lk_json_object_end(w);
     }
     lk_json_array_end(w);

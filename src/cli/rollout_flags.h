@@ -28,9 +28,10 @@ bool        lk_rollout_flags_given(const lk_rollout_flags *flags, size_t setting
 const char *lk_rollout_flag_of(size_t setting);
 
 /* Every setting of the rollout store as a line, or as an element of an array: its flag, variable, value and where that is
- * from. */
-void lk_rollout_flags_print(const lk_rollout_flags *flags, const lk_config *config, lk_getenv get, FILE *out);
-void lk_rollout_flags_json(
-    const lk_rollout_flags *flags, const lk_config *config, lk_getenv get, lk_json_writer *w);
+ * from; from_file: of a plan. */
+void lk_rollout_flags_print(
+    const lk_rollout_flags *flags, const lk_config *config, uint64_t from_file, lk_getenv get, FILE *out);
+void lk_rollout_flags_json(const lk_rollout_flags *flags, const lk_config *config, uint64_t from_file,
+    lk_getenv get, lk_json_writer *w);
 
 #endif

@@ -14,6 +14,10 @@ typedef struct lk_rollout_node lk_rollout_node;
 LK_MUST_CHECK lk_rc lk_rollout_node_open(lk_rollout_node **out, const lk_rollout_plan *plan, lk_err *err);
 const char         *lk_rollout_node_address(const lk_rollout_node *node); /* with the real port */
 
+/* Reads tokens, certificate, key and the limits file again and puts them in force, told in the log; on any failure, told there too,
+ * nothing changes. On the signal thread. */
+void lk_rollout_node_reload(lk_rollout_node *node);
+
 /* Waits for the signal, then drains; what still runs at the end of it is cut, and told in the log. */
 LK_MUST_CHECK lk_rc lk_rollout_node_serve(lk_rollout_node *node, lk_shutdown *shutdown, lk_err *err);
 /* The same on a thread, which _close joins. The shutdown is asked for by then. */

@@ -4,6 +4,7 @@
 #include "base/file.h"
 #include "base/log.h"
 #include "cli/lance_env.h"
+#include "cli/rollout_live.h"
 #include "net/address.h"
 #include "rollout/shard_manifest.h"
 
@@ -168,7 +169,16 @@ lk_rc lk_rollout_plan_make(lk_rollout_plan *out, const lk_config *config, const 
     const char *address, const char *data_dir, lk_err *err)
 {
     lk_rc rc = lk_rollout_plan_place(out, config, flags, data_dir, err);
-    bool  v6 = strchr(config->rollout_host, ':') != NULL && config->rollout_host[0] != '[';
+    out->given = config;
+    out->flags = flags;
+    out->given_address = address;
+    out->given_data_dir = data_dir;
+    out->own = *config;
+    if (rc == LK_OK) {
+        rc = lk_rollout_live_load(config->rollout_limits_file, &out->own, &out->arena, &out->from_file, err);
+    }
+    out->config = &out->own;
+    bool v6 = strchr(config->rollout_host, ':') != NULL && config->rollout_host[0] != '[';
     out->address = address != NULL ? address
                                    : lk_arena_format(&out->arena, v6 ? "[%s]:%u" : "%s:%u",
                                          config->rollout_host, (unsigned)config->rollout_port)

@@ -16,7 +16,7 @@
 #include "rollout/stores.h"
 
 typedef struct lk_rollout_plan {
-    const lk_config  *config;  /* borrowed, as all texts are */
+    const lk_config  *config;  /* borrowed, as all texts are; of _make: its own */
     const char       *address; /* HOST:PORT */
     const char       *data_dir;
     const char       *instance_id, *instance_source; /* "--instance-id", a variable's name, or "default" */
@@ -26,11 +26,17 @@ typedef struct lk_rollout_plan {
     uint64_t          blob_bytes_max;
     lk_tls_identity   tls;
     lk_rollout_tokens tokens;
-    lk_arena          arena; /* private */
+    uint64_t          from_file; /* bits of the limits that the limits file named (rollout_live.h) */
+    lk_config         own;       /* private, as are the following: the settings with those limits */
+    lk_arena          arena;
+    /* What it was made of, to make it again. */
+    const lk_config        *given;
+    const lk_rollout_flags *flags;
+    const char             *given_address, *given_data_dir;
 } lk_rollout_plan;
 
-/* address, data_dir: NULL, or in place of the settings'. flags: NULL: none. The settings are borrowed. LK_E_INVALID_CONFIG,
- * LK_E_INSECURE. Deinit also after a failure. */
+/* address, data_dir: NULL, or in place of the settings'. flags: NULL: none. The settings and flags are borrowed, and the plan
+ * stays where it is. LK_E_INVALID_CONFIG, LK_E_INSECURE. Deinit also after a failure. */
 LK_MUST_CHECK lk_rc lk_rollout_plan_make(lk_rollout_plan *out, const lk_config *config,
     const lk_rollout_flags *flags, const char *address, const char *data_dir, lk_err *err);
 /* Who and where alone, for commands that work without a server. */

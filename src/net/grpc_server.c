@@ -9,6 +9,7 @@
 #include "net/grpc_server.h"
 
 #include "base/clock.h"
+#include "base/crypt.h"
 #include "base/limits.h"
 #include "net/address.h"
 #include "net/grpc_call_priv.h"
@@ -41,6 +42,10 @@ struct lk_grpc_server {
     lk_cond  changed;
     size_t   alive;   /* guarded: calls, those merely asked for included */
     bool     stopped; /* guarded: the library says that every connection is gone */
+
+    lk_mutex tls_mutex;
+    lk_buf   certificate, key; /* guarded by tls_mutex, as is the following */
+    bool     is_fresh;         /* they were not given to the library yet */
 };
 
 /* -- for grpc_call.c -- */
@@ -230,14 +235,55 @@ static void create_handle(lk_grpc_server *server)
     }
 }
 
-static grpc_server_credentials *credentials(const lk_tls_identity *tls)
+/* Asked by the library before every handshake. */
+static grpc_ssl_certificate_config_reload_status fetch_identity(
+    void *context, grpc_ssl_server_certificate_config **config)
 {
-    if (!lk_tls_identity_present(tls)) {
+    lk_grpc_server                           *server = context;
+    grpc_ssl_certificate_config_reload_status status = GRPC_SSL_CERTIFICATE_CONFIG_RELOAD_UNCHANGED;
+    lk_mutex_lock(&server->tls_mutex);
+    if (server->is_fresh) {
+        grpc_ssl_pem_key_cert_pair pair = {server->key.data, server->certificate.data};
+        /* The first are roots for clients' certificates. None are asked for, but the library wants some. */
+        *config = grpc_ssl_server_certificate_config_create(pair.cert_chain, &pair, 1);
+        server->is_fresh = false;
+        status = GRPC_SSL_CERTIFICATE_CONFIG_RELOAD_NEW;
+    }
+    lk_mutex_unlock(&server->tls_mutex);
+    return status;
+}
+
+static void keep_identity(lk_grpc_server *server, const lk_tls_identity *identity)
+{
+    lk_mutex_lock(&server->tls_mutex);
+    lk_wipe(server->key.data, server->key.size);
+    lk_buf_clear(&server->key);
+    lk_buf_clear(&server->certificate);
+    lk_buf_append_bytes(&server->key, lk_buf_view(&identity->private_key));
+    lk_buf_append_bytes(&server->certificate, lk_buf_view(&identity->certificate_chain));
+    server->is_fresh = true;
+    lk_mutex_unlock(&server->tls_mutex);
+}
+
+lk_rc lk_grpc_server_set_tls(lk_grpc_server *server, const lk_tls_identity *identity, lk_err *err)
+{
+    if (server->key.size == 0 || !lk_tls_identity_present(identity)) {
+        return lk_fail(
+            err, LK_E_INVALID_CONFIG, "a listener is with TLS or without for as long as it listens");
+    }
+    keep_identity(server, identity);
+    return LK_OK;
+}
+
+static grpc_server_credentials *credentials(lk_grpc_server *server)
+{
+    if (!lk_tls_identity_present(server->options.tls)) {
         return grpc_insecure_server_credentials_create();
     }
-    grpc_ssl_pem_key_cert_pair pair = {tls->private_key.data, tls->certificate_chain.data};
-    return grpc_ssl_server_credentials_create_ex(
-        NULL, &pair, 1, GRPC_SSL_DONT_REQUEST_CLIENT_CERTIFICATE, NULL);
+    keep_identity(server, server->options.tls);
+    return grpc_ssl_server_credentials_create_with_options(
+        grpc_ssl_server_credentials_create_options_using_config_fetcher(
+            GRPC_SSL_DONT_REQUEST_CLIENT_CERTIFICATE, fetch_identity, server));
 }
 
 static lk_rc listen_on(lk_grpc_server *server, lk_err *err)
@@ -248,7 +294,7 @@ static lk_rc listen_on(lk_grpc_server *server, lk_err *err)
         return rc;
     }
     lk_address_format(&address, address.port, server->address);
-    grpc_server_credentials *how = credentials(server->options.tls);
+    grpc_server_credentials *how = credentials(server);
     int                      port = grpc_server_add_http2_port(server->handle, server->address, how);
     grpc_server_credentials_release(how);
     if (port == 0) {
@@ -279,6 +325,7 @@ lk_rc lk_grpc_server_open(lk_grpc_server **out, const lk_grpc_server_options *op
     *out = NULL;
     lk_grpc_open();
     take_options(server, options);
+    lk_mutex_init(&server->tls_mutex, LK_RANK_LEAF);
     lk_mutex_init(&server->mutex, LK_RANK_LEAF);
     lk_cond_init(&server->changed);
     atomic_init(&server->draining, false);
@@ -403,6 +450,10 @@ void lk_grpc_server_close(lk_grpc_server *server)
     }
     lk_cond_deinit(&server->changed);
     lk_mutex_deinit(&server->mutex);
+    lk_mutex_deinit(&server->tls_mutex);
+    lk_wipe(server->key.data, server->key.size);
+    lk_buf_deinit(&server->key);
+    lk_buf_deinit(&server->certificate);
     free(server);
     lk_grpc_close();
 }

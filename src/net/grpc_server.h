@@ -74,6 +74,10 @@ LK_MUST_CHECK lk_rc lk_grpc_server_open(
 /* "127.0.0.1:41234": the real port. Borrowed. */
 const char *lk_grpc_server_address(const lk_grpc_server *server);
 
+/* Another identity for connections from now on, of a server that has one; copied. LK_E_INVALID_CONFIG when it has none. */
+LK_MUST_CHECK lk_rc lk_grpc_server_set_tls(
+    lk_grpc_server *server, const lk_tls_identity *identity, lk_err *err);
+
 /* Stops accepting (clients get GOAWAY), waits for running calls until the monotonic deadline, then cancels the
  * rest: LK_E_DEADLINE when there were any. Once; returns within a second of the deadline if handlers heed
  * their cancel flag. */

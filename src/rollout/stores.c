@@ -35,6 +35,7 @@ struct lk_rollouts {
     entry       **entries;            /* by name; guarded by mutex, as are the following */
     size_t        count, room, alive; /* alive: entries that were not freed, listed or not */
     atomic_ullong removals[REMOVALS]; /* by name */
+    atomic_ullong disk_low_bytes;
 };
 
 /* -- the table ---------------------------------------------------------------------------------------------------- */
@@ -134,7 +135,7 @@ static entry *reserve(lk_rollouts *r, lk_bytes name, entry **present)
 static lk_rc may_write(void *context, lk_err *err)
 {
     const lk_rollouts *r = ((entry *)context)->owner;
-    return lk_data_dir_room(r->dir, r->options.disk_low_bytes, err);
+    return lk_data_dir_room(r->dir, atomic_load(&r->disk_low_bytes), err);
 }
 
 static void merge_due(void *context, lk_rollout_store *store)
@@ -425,6 +426,7 @@ lk_rc lk_rollouts_open(const lk_rollouts_options *options, lk_rollouts **out, lk
     lk_rollouts *r = calloc(1, sizeof *r);
     LK_ASSERT(r != NULL && options->store.instance_id.size > 0);
     r->options = *options;
+    lk_rollouts_set_disk_low(r, options->disk_low_bytes);
     lk_buf_append_bytes(&r->instance_id, options->store.instance_id);
     r->options.store.instance_id = lk_buf_view(&r->instance_id);
     uint64_t cache = options->cache_bytes == 0 ? LK_ROLLOUT_CACHE_BYTES : options->cache_bytes;
@@ -561,6 +563,11 @@ void lk_rollouts_read_stats(lk_rollouts *r, lk_rollouts_stats *out)
             out->calls[kind][result] = atomic_load(&counts->calls[kind][result]);
         }
     }
+}
+
+void lk_rollouts_set_disk_low(lk_rollouts *r, uint64_t bytes)
+{
+    atomic_store(&r->disk_low_bytes, bytes);
 }
 
 static void add_stats(lk_rollout_store_stats *sum, const lk_rollout_store_stats *one)

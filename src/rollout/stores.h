@@ -84,6 +84,9 @@ typedef struct lk_rollouts_stats {
 } lk_rollouts_stats;
 void lk_rollouts_read_stats(lk_rollouts *stores, lk_rollouts_stats *out);
 
+/* Another mark of free bytes below which adds are refused (options.disk_low_bytes). */
+void lk_rollouts_set_disk_low(lk_rollouts *stores, uint64_t bytes);
+
 /* All open stores' own figures, added up. */
 void lk_rollouts_read_store_stats(lk_rollouts *stores, lk_rollout_store_stats *out);
 

@@ -7,6 +7,7 @@
 #include "base/thread.h"
 #include "flight/pb_flight.h"
 
+#include <stdatomic.h>
 #include <stdlib.h>
 
 enum { HANDSHAKE_BYTES_MAX = 64 * 1024 };
@@ -19,16 +20,16 @@ typedef struct peer {
 } peer;
 
 struct lk_authenticator {
-    lk_principals *principals;
-    lk_mutex       mutex; /* guards peers */
-    peer           peers[PEERS_MAX];
+    _Atomic(lk_principals *) principals;
+    lk_mutex                 mutex; /* guards peers */
+    peer                     peers[PEERS_MAX];
 };
 
 lk_authenticator *lk_authenticator_open(lk_principals *principals)
 {
     lk_authenticator *a = calloc(1, sizeof *a);
     LK_ASSERT(a != NULL);
-    a->principals = principals;
+    atomic_init(&a->principals, principals);
     lk_mutex_init(&a->mutex, LK_RANK_SERVER);
     return a;
 }
@@ -39,6 +40,11 @@ void lk_authenticator_close(lk_authenticator *a)
         lk_mutex_deinit(&a->mutex);
         free(a);
     }
+}
+
+void lk_authenticator_set(lk_authenticator *a, lk_principals *principals)
+{
+    atomic_store(&a->principals, principals);
 }
 
 /* -- failures ---------------------------------------------------------------------------------------- */

@@ -18,6 +18,8 @@ typedef struct lk_authenticator lk_authenticator;
 /* principals is borrowed and outlives it. */
 lk_authenticator *lk_authenticator_open(lk_principals *principals);
 void              lk_authenticator_close(lk_authenticator *authenticator); /* accepts NULL */
+/* Others from now on; those before are used by calls that they admitted, and outlive the authenticator, too. */
+void lk_authenticator_set(lk_authenticator *authenticator, lk_principals *principals);
 
 /* For lk_grpc_server_options.admit; context is the authenticator. */
 lk_rc lk_authenticate(lk_grpc_call *call, void *authenticator, lk_err *err);

@@ -85,7 +85,7 @@ static lk_rc decode(rollout_add_call *a, lk_bytes *body, lk_err *err)
     if (rc != LK_OK || coding == LK_ROLLOUT_IDENTITY) {
         return rc;
     }
-    rc = lk_rollout_body_decode(*body, coding, s->options.body_max, &a->decoded, err);
+    rc = lk_rollout_body_decode(*body, coding, atomic_load(&s->body_max), &a->decoded, err);
     if (rc == LK_OK) {
         rc = lk_budget_take(&s->memory, a->decoded.size, err);
         a->charged = rc == LK_OK ? a->decoded.size : 0;

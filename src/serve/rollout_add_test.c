@@ -184,7 +184,7 @@ static void add_some(void *context)
 
 static int open_gathering(void **state)
 {
-    fixture_options.group_commit_us = 20000;
+    fixture_options.limits.group_commit_us = 20000;
     return open_with_store(state);
 }
 
@@ -219,10 +219,10 @@ static void adds_of_many_clients_are_each_stored_once(void **state)
 
 static int open_small(void **state)
 {
-    fixture_options.body_max = 1000;
-    fixture_options.body_idle_ms = 300;
-    fixture_options.blob_bytes_max = 900;
-    fixture_options.queued_bytes_max = 1;
+    fixture_options.limits.body_max = 1000;
+    fixture_options.limits.body_idle_ms = 300;
+    fixture_options.limits.blob_bytes_max = 900;
+    fixture_options.limits.queued_bytes_max = 1;
     return open_with_store(state);
 }
 
@@ -283,7 +283,7 @@ static void add_much(void *context)
 
 static int open_with_short_queue(void **state)
 {
-    fixture_options.queued_bytes_max = 1;
+    fixture_options.limits.queued_bytes_max = 1;
     return open_with_store(state);
 }
 

@@ -186,7 +186,7 @@ static void await_company(struct rollout_groups *groups, group *g)
 /* Lets others join, if that is asked for and anybody waits. */
 static void gather(lk_rollout_service *service, group *g)
 {
-    uint64_t wait_us = service->options.group_commit_us;
+    uint64_t wait_us = atomic_load(&service->group_commit_us);
     if (g->far && g->stored > 0) {
         await_company(service->groups, g);
     }

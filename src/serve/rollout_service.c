@@ -16,6 +16,7 @@
 enum { CONTROL_BODY_MAX = 1024 * 1024, BACKLOG = 16384, WORKERS = 64 };
 
 #define MEMORY_MIN (UINT64_C(256) << 20)
+#define GIB        (UINT64_C(1) << 30)
 
 #define OF_LIST "limit, offset, filters, order, columns, cursor, version, format, payload"
 #define OF_TAIL "cursor, timeout_ms, filters, order, columns, format, payload"
@@ -82,6 +83,71 @@ static lk_rc find_method(rollout_call *call, lk_err *err)
     return call->method != NULL || is_options ? LK_OK : lk_refuse(err, LK_E_METHOD, "see the Allow field");
 }
 
+/* -- tokens ------------------------------------------------------------------------------------------------------- */
+
+static lk_bytes keep(lk_buf *texts, lk_bytes text, size_t *at)
+{
+    lk_bytes kept = {texts->data + *at, text.size};
+    memcpy(texts->data + *at, text.data, text.size);
+    *at += text.size;
+    return kept;
+}
+
+static rollout_tokens *new_tokens(const lk_rollout_token *items, size_t count)
+{
+    size_t          size = 0, at = 0;
+    rollout_tokens *tokens = count == 0 ? NULL : calloc(1, sizeof *tokens);
+    if (tokens == NULL) {
+        LK_ASSERT(count == 0);
+        return NULL;
+    }
+    atomic_init(&tokens->refs, 1);
+    tokens->items = calloc(count, sizeof *tokens->items);
+    LK_ASSERT(tokens->items != NULL);
+    tokens->count = count;
+    for (size_t i = 0; i < count; i++) {
+        LK_ASSERT(items[i].secret.size > 0);
+        size += items[i].secret.size;
+    }
+    lk_buf_append_zeros(&tokens->secrets, size);
+    for (size_t i = 0; i < count; i++) {
+        tokens->items[i] = (lk_rollout_token){keep(&tokens->secrets, items[i].secret, &at), items[i].role};
+    }
+    return tokens;
+}
+
+static rollout_tokens *take_tokens(lk_rollout_service *s)
+{
+    lk_mutex_lock(&s->mutex);
+    rollout_tokens *tokens = s->tokens;
+    if (tokens != NULL) {
+        atomic_fetch_add(&tokens->refs, 1);
+    }
+    lk_mutex_unlock(&s->mutex);
+    return tokens;
+}
+
+static void unref_tokens(rollout_tokens *tokens)
+{
+    if (tokens != NULL && atomic_fetch_sub(&tokens->refs, 1) == 1) {
+        lk_wipe(tokens->secrets.data, tokens->secrets.size);
+        lk_buf_deinit(&tokens->secrets);
+        free(tokens->items);
+        free(tokens);
+    }
+}
+
+void lk_rollout_service_set_tokens(lk_rollout_service *s, const lk_rollout_token *items, size_t count)
+{
+    LK_ASSERT(s->has_tokens == (count > 0));
+    rollout_tokens *fresh = new_tokens(items, count);
+    lk_mutex_lock(&s->mutex);
+    rollout_tokens *old = s->tokens;
+    s->tokens = fresh;
+    lk_mutex_unlock(&s->mutex);
+    unref_tokens(old);
+}
+
 /* The role of the token that the request carries. Every token is compared, so that time tells nothing. */
 static bool role_of(const rollout_call *call, lk_rollout_role *role)
 {
@@ -98,20 +164,22 @@ static bool role_of(const rollout_call *call, lk_rollout_role *role)
             return false;
         }
     }
-    lk_bytes secret = {value.data + scheme.size, value.size - scheme.size};
-    for (size_t i = 0; i < call->service->options.token_count; i++) {
-        if (lk_equal_constant_time(secret, call->service->tokens[i].secret)) {
-            *role = call->service->tokens[i].role;
+    lk_bytes        secret = {value.data + scheme.size, value.size - scheme.size};
+    rollout_tokens *tokens = take_tokens(call->service);
+    for (size_t i = 0; tokens != NULL && i < tokens->count; i++) {
+        if (lk_equal_constant_time(secret, tokens->items[i].secret)) {
+            *role = tokens->items[i].role;
             known = true;
         }
     }
+    unref_tokens(tokens);
     return known;
 }
 
 static lk_rc authorize(const rollout_call *call, lk_err *err)
 {
     lk_rollout_role role = LK_ROLLOUT_READ, due = call->method->role;
-    if (call->service->options.token_count == 0 || call->method->open) {
+    if (!call->service->has_tokens || call->method->open) {
         return LK_OK;
     }
     if (!role_of(call, &role)) {
@@ -170,7 +238,9 @@ static lk_rc check_answers(rollout_call *call, lk_err *err)
 {
     lk_rollout_service *s = call->service;
     uint64_t            held = rollout_answer_bytes(s);
-    return held < s->answers.budget.limit_bytes ? LK_OK : rollout_answers_refuse(&s->answers, held, err);
+    return held < atomic_load(&s->answers.budget.limit_bytes)
+               ? LK_OK
+               : rollout_answers_refuse(&s->answers, held, err);
 }
 
 /* Room for one more add? A lone one is always let in. */
@@ -179,7 +249,7 @@ static lk_rc check_queue(rollout_call *call, lk_err *err)
     lk_rollout_service *s = call->service;
     uint64_t            queued = atomic_load(&s->queued_bytes);
     uint64_t            more = lk_http_request(call->exchange)->content_length;
-    if (queued == 0 || queued + more <= s->options.queued_bytes_max) {
+    if (queued == 0 || queued + more <= atomic_load(&s->queued_bytes_max)) {
         return LK_OK;
     }
     atomic_fetch_add(&s->backpressure_rejections, 1);
@@ -256,7 +326,7 @@ static void admit(lk_http_exchange *exchange, void *context, uint64_t *body_max)
         lk_http_answer(exchange, 204, NULL, NULL);
         return;
     }
-    const uint64_t limits[] = {0, CONTROL_BODY_MAX, s->options.body_max};
+    const uint64_t limits[] = {0, CONTROL_BODY_MAX, atomic_load(&s->body_max)};
     *body_max = limits[call->method->body];
     if (call->target.resource ==
         LK_ROLLOUT_HEALTH) { /* alive, though every worker may wait for a slow reader */
@@ -338,14 +408,6 @@ lk_rc rollout_parameter(rollout_call *call, const char *name, lk_bytes *value, b
 
 /* -- life ---------------------------------------------------------------------------------------------------------- */
 
-static lk_bytes keep(lk_buf *texts, lk_bytes text, size_t *at)
-{
-    lk_bytes kept = {texts->data + *at, text.size};
-    memcpy(texts->data + *at, text.data, text.size);
-    *at += text.size;
-    return kept;
-}
-
 /* Copies of what the options point to. */
 static void copy_options(lk_rollout_service *s)
 {
@@ -354,35 +416,52 @@ static void copy_options(lk_rollout_service *s)
     lk_buf_append_zeros(&s->instance, size);
     o->instance_id = size == 0 ? (lk_bytes){0} : keep(&s->instance, o->instance_id, &at);
     o->instance_source = size == 0 ? (lk_bytes){0} : keep(&s->instance, o->instance_source, &at);
-    s->tokens = calloc(o->token_count + 1, sizeof *s->tokens);
-    LK_ASSERT(s->tokens != NULL);
-    size = at = 0;
-    for (size_t i = 0; i < o->token_count; i++) {
-        size += o->tokens[i].secret.size;
-    }
-    lk_buf_append_zeros(&s->secrets, size);
-    for (size_t i = 0; i < o->token_count; i++) {
-        LK_ASSERT(o->tokens[i].secret.size > 0);
-        s->tokens[i] = (lk_rollout_token){keep(&s->secrets, o->tokens[i].secret, &at), o->tokens[i].role};
-    }
-    o->tokens = s->tokens;
+    s->has_tokens = o->token_count > 0;
+    s->tokens = new_tokens(o->tokens, o->token_count);
+    o->tokens = NULL;
 }
 
-static void set_defaults(lk_rollout_service_options *o)
+static uint64_t or_default(uint64_t value, uint64_t otherwise)
 {
-    o->body_max = o->body_max > 0 ? o->body_max : UINT64_C(1) << 30;
-    o->body_idle_ms = o->body_idle_ms > 0 ? o->body_idle_ms : 120000;
-    o->blob_bytes_max = o->blob_bytes_max > 0 ? o->blob_bytes_max : UINT64_C(2) << 30;
-    o->queued_bytes_max = o->queued_bytes_max > 0 ? o->queued_bytes_max : UINT64_C(1) << 30;
-    o->answer_bytes_max = o->answer_bytes_max > 0 ? o->answer_bytes_max : UINT64_C(1) << 30;
+    return value > 0 ? value : otherwise;
 }
 
 /* What is made of bodies is about as large as they are, and the largest one must fit beside what others hold. */
-static size_t memory_limit(const lk_rollout_service_options *o)
+static size_t memory_limit(uint64_t body_max, uint64_t blob_bytes_max)
 {
-    uint64_t bodies = o->blob_bytes_max < SIZE_MAX / 4 ? o->blob_bytes_max : SIZE_MAX / 4;
-    uint64_t one = o->body_max < SIZE_MAX / 8 ? 3 * o->body_max : SIZE_MAX / 4;
+    uint64_t bodies = blob_bytes_max < SIZE_MAX / 4 ? blob_bytes_max : SIZE_MAX / 4;
+    uint64_t one = body_max < SIZE_MAX / 8 ? 3 * body_max : SIZE_MAX / 4;
     return MEMORY_MIN + bodies + one;
+}
+
+static lk_http_limits http_limits(const lk_rollout_limits *limits)
+{
+    return (lk_http_limits){.body_bytes_max = limits->blob_bytes_max,
+        .body_idle_ms = limits->body_idle_ms,
+        .write_idle_ms = limits->answer_idle_ms};
+}
+
+static void set_own_limits(lk_rollout_service *s, const lk_rollout_limits *limits)
+{
+    uint64_t body_max = or_default(limits->body_max, GIB),
+             bodies = or_default(limits->blob_bytes_max, 2 * GIB);
+    atomic_store(&s->body_max, body_max);
+    atomic_store(&s->queued_bytes_max, or_default(limits->queued_bytes_max, GIB));
+    atomic_store(&s->group_commit_us, limits->group_commit_us);
+    lk_budget_set_limit(&s->memory, memory_limit(body_max, bodies));
+    lk_budget_set_limit(&s->answers.budget, (size_t)or_default(limits->answer_bytes_max, GIB));
+}
+
+void lk_rollout_service_set_limits(lk_rollout_service *s, const lk_rollout_limits *limits)
+{
+    const lk_http_limits http = http_limits(limits);
+    set_own_limits(s, limits);
+    lk_http_server_set_limits(s->server, &http);
+}
+
+lk_rc lk_rollout_service_set_tls(lk_rollout_service *s, const lk_tls_identity *tls, lk_err *err)
+{
+    return lk_http_server_set_tls(s->server, tls, err);
 }
 
 lk_rc lk_rollout_service_open(
@@ -392,19 +471,17 @@ lk_rc lk_rollout_service_open(
     LK_ASSERT(s != NULL && options->stores != NULL);
     s->options = *options;
     copy_options(s);
-    set_defaults(&s->options);
     s->repeats = rollout_repeats_new();
     s->groups = rollout_groups_new();
     lk_mutex_init(&s->mutex, LK_RANK_ADMISSION);
-    lk_budget_init(&s->memory, "requests", memory_limit(&s->options), NULL);
-    lk_budget_init(&s->answers.budget, "answers", (size_t)s->options.answer_bytes_max, NULL);
+    lk_budget_init(&s->memory, "requests", SIZE_MAX, NULL);
+    lk_budget_init(&s->answers.budget, "answers", SIZE_MAX, NULL);
+    set_own_limits(s, &options->limits);
     const lk_http_options http = {.address = options->address,
         .tls = options->tls,
         .worker_count = WORKERS,
         .backlog_max = BACKLOG,
-        .limits = {.body_bytes_max = s->options.blob_bytes_max,
-            .body_idle_ms = s->options.body_idle_ms,
-            .write_idle_ms = s->options.answer_idle_ms},
+        .limits = http_limits(&options->limits),
         .admit = admit,
         .run = run,
         .observe = observe,
@@ -445,9 +522,7 @@ void lk_rollout_service_close(lk_rollout_service *s)
     lk_mutex_deinit(&s->mutex);
     rollout_repeats_free(s->repeats);
     rollout_groups_free(s->groups);
-    lk_wipe(s->secrets.data, s->secrets.size);
-    lk_buf_deinit(&s->secrets);
+    unref_tokens(s->tokens);
     lk_buf_deinit(&s->instance);
-    free(s->tokens);
     free(s);
 }

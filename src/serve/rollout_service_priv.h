@@ -48,24 +48,33 @@ typedef enum rollout_stage { /* of a group of adds, on the worker that stores it
     ROLLOUT_STAGES
 } rollout_stage;
 
+typedef struct rollout_tokens { /* immutable */
+    atomic_size_t     refs;
+    lk_rollout_token *items;
+    size_t            count;
+    lk_buf            secrets; /* that they point to */
+} rollout_tokens;
+
 struct lk_rollout_service {
-    lk_rollout_service_options options; /* with defaults filled in */
-    lk_http_server            *server;
-    lk_budget                  memory; /* decoded bodies and the records made of them */
-    rollout_answers            answers;
-    lk_rollout_token          *tokens;
-    lk_buf                     secrets, instance; /* what tokens and options point to */
-    struct rollout_repeats    *repeats;           /* rollout_repeat.c */
-    struct rollout_groups     *groups;            /* rollout_group.c */
-    struct rollout_tails      *tails;             /* rollout_tail.c */
-    lk_mutex                   mutex;
-    struct rollout_pin        *pins; /* guarded by mutex; rollout_upkeep.c */
-    atomic_bool                draining;
-    atomic_ullong              queued_bytes; /* of adds whose bodies are in, and that are not answered */
-    atomic_ullong              adds_in_flight;
-    atomic_ullong              statuses[LK_ROLLOUT_RESOURCES][6]; /* by hundreds; 0: the peer went away */
-    rollout_duration           durations[LK_ROLLOUT_RESOURCES];
-    atomic_ullong              stage_us[ROLLOUT_STAGES];
+    lk_rollout_service_options options;                          /* limits: see those below */
+    atomic_ullong   body_max, queued_bytes_max, group_commit_us; /* limits; others are their keepers' */
+    lk_http_server *server;
+    lk_budget       memory; /* decoded bodies and the records made of them */
+    rollout_answers answers;
+    lk_buf          instance; /* what options point to */
+    bool            has_tokens;
+    struct rollout_repeats *repeats; /* rollout_repeat.c */
+    struct rollout_groups  *groups;  /* rollout_group.c */
+    struct rollout_tails   *tails;   /* rollout_tail.c */
+    lk_mutex                mutex;
+    struct rollout_pin     *pins;   /* guarded by mutex; rollout_upkeep.c */
+    rollout_tokens         *tokens; /* guarded by mutex; NULL: open to all */
+    atomic_bool             draining;
+    atomic_ullong           queued_bytes; /* of adds whose bodies are in, and that are not answered */
+    atomic_ullong           adds_in_flight;
+    atomic_ullong           statuses[LK_ROLLOUT_RESOURCES][6]; /* by hundreds; 0: the peer went away */
+    rollout_duration        durations[LK_ROLLOUT_RESOURCES];
+    atomic_ullong           stage_us[ROLLOUT_STAGES];
     atomic_ullong appends, records, blob_bytes, budget_rejections, backpressure_rejections, body_timeouts;
 };
 

@@ -24,7 +24,10 @@ struct lk_shutdown {
     lk_cond   changed;
     int       signals;     /* guarded: how many came */
     uint64_t  deadline_ms; /* guarded: from the first on */
-    bool      closing;     /* guarded */
+    bool      closing;     /* guarded, as are the following */
+    bool      reloading;
+    void (*reload)(void *context);
+    void *reload_context;
 };
 
 static uint64_t now_ms(void)
@@ -38,6 +41,7 @@ static sigset_t our_signals(void)
     sigemptyset(&set);
     sigaddset(&set, SIGINT);
     sigaddset(&set, SIGTERM);
+    sigaddset(&set, SIGHUP);
     return set;
 }
 
@@ -63,6 +67,33 @@ static void take_signal(lk_shutdown *shutdown, int number)
     lk_log(LK_LOG_STOPPING, LK_LOG_N("grace_ms", shutdown->grace_ms));
 }
 
+static void take_reload(lk_shutdown *shutdown)
+{
+    lk_mutex_lock(&shutdown->mutex);
+    void (*reload)(void *context) = shutdown->deadline_ms == 0 ? shutdown->reload : NULL;
+    shutdown->reloading = reload != NULL;
+    lk_mutex_unlock(&shutdown->mutex);
+    if (reload == NULL) {
+        return;
+    }
+    reload(shutdown->reload_context);
+    lk_mutex_lock(&shutdown->mutex);
+    shutdown->reloading = false;
+    lk_cond_broadcast(&shutdown->changed);
+    lk_mutex_unlock(&shutdown->mutex);
+}
+
+void lk_shutdown_on_reload(lk_shutdown *shutdown, void (*reload)(void *context), void *context)
+{
+    lk_mutex_lock(&shutdown->mutex);
+    while (shutdown->reloading) {
+        lk_cond_wait(&shutdown->changed, &shutdown->mutex);
+    }
+    shutdown->reload = reload;
+    shutdown->reload_context = context;
+    lk_mutex_unlock(&shutdown->mutex);
+}
+
 static void watch(void *context)
 {
     lk_shutdown *shutdown = context;
@@ -70,7 +101,9 @@ static void watch(void *context)
     bool         closing = false;
     while (!closing) {
         int number = sigtimedwait(&set, NULL, &(struct timespec){.tv_nsec = TICK_MS * 1000000L});
-        if (number > 0) {
+        if (number == SIGHUP) {
+            take_reload(shutdown);
+        } else if (number > 0) {
             take_signal(shutdown, number);
         }
         lk_mutex_lock(&shutdown->mutex);

@@ -6,6 +6,7 @@
  *   open --SIGTERM or SIGINT--> health says NOT_SERVING, drain until the deadline --> the caller closes the rest --> close
  *     '--a second signal: the process ends at once with 128 + its number
  *     '--LK_SHUTDOWN_MARGIN_MS after the deadline without close: the process ends with 1
+ *     '--SIGHUP: settings are read again, by whoever asked for that; else nothing happens
  *
  * Threads: one inside, which takes the signals; open must come before any other thread is started, so that every
  * thread inherits the blocked signals. SIGPIPE is ignored from then on.
@@ -24,6 +25,9 @@ LK_MUST_CHECK lk_rc lk_shutdown_serve(
 
 /* Waits for the first signal and returns the monotonic deadline; for what is taken down by the caller. */
 uint64_t lk_shutdown_wait(lk_shutdown *shutdown);
+
+/* Calls reload on the signal thread for every SIGHUP from now on; NULL: not any more, and none runs when this returns. */
+void lk_shutdown_on_reload(lk_shutdown *shutdown, void (*reload)(void *context), void *context);
 
 uint64_t lk_shutdown_deadline_ms(const lk_shutdown *shutdown); /* monotonic; 0 before the first signal */
 void     lk_shutdown_request(lk_shutdown *shutdown);           /* as if the first signal had come */
