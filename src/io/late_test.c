@@ -141,6 +141,8 @@ static void a_sync_that_fails_is_told_and_not_repeated(void **state)
 
 static void a_directory_that_is_removed_waits_for_nothing(void **state)
 {
+    (void)state;
+    char     path[128];
     fixture *f = open_fixture(true);
     put(f, "a/one/x");
     put(f, "a/one/deep/y");
@@ -152,6 +154,10 @@ static void a_directory_that_is_removed_waits_for_nothing(void **state)
     put(f, "a/one/again");
     assert_int_equal(lk_store_sync(f->store, &f->err), LK_OK);
     assert_int_equal(atomic_load(&file_syncs), 2);
+    put(f, "a/one/more");
+    snprintf(path, sizeof path, "%s/a/one", f->root);
+    assert_int_equal(lk_directory_remove(path, &f->err), LK_OK); /* by somebody else */
+    assert_int_equal(lk_store_sync(f->store, &f->err), LK_E_IO);
     close_fixture(f);
 }
 

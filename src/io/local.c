@@ -393,7 +393,11 @@ static lk_rc publish_durably(
 static lk_rc sync_names(void *context, const char *directory, lk_err *err)
 {
     (void)context;
-    return lk_directory_sync(directory, err);
+    lk_rc rc = lk_directory_sync(directory, err);
+    if (rc == LK_E_NOT_FOUND) { /* what was written is gone: that is no answer to what anybody looks for */
+        err->rc = rc = LK_E_IO;
+    }
+    return rc;
 }
 
 /* Directories that are durable once what waits is synced. */

@@ -52,7 +52,7 @@ def test_a_retired_shard_with_many_generations_still_lists(tmp_path):
         old.create("rl")
         for number in range(generations):
             old.add("rl", rollout.records([number]))
-        assert len(shards.one(old.store_path("rl"), "rollout-9").generations) == generations
+        assert len(shards.one(old.store_path("rl"), "rollout-9").generations) == len(old.list("rl")) == generations
         assert old.stop() == 0
     with rollout.Instance(tmp_path / "new", tmp_path / "data", "rollout-0") as new:
         new.add("rl", rollout.records([generations]))
