@@ -1,5 +1,4 @@
-/* behind.c - see behind.h. A write is a task of the pool; where the pool is full, its caller makes it. What is staged is not
- * behind: its outcome counts. */
+/* behind.c - see behind.h. A write is a task of the pool; where the pool is full, its caller makes it. */
 #include "io/behind.h"
 
 #include "io/wrap.h"
@@ -169,6 +168,12 @@ static lk_rc behind_hint(lk_store *store, lk_bytes key, lk_bytes bytes, lk_err *
     return begin(store, HINT, NULL, key, bytes);
 }
 
+/* Its outcome counts: the store beneath publishes it, even where that can no more than put. */
+static lk_rc behind_stage(lk_store *store, lk_bytes key, lk_bytes bytes, lk_store_staged **out, lk_err *err)
+{
+    return lk_store_stage(((behind_store *)store)->wrap.under, key, bytes, out, err);
+}
+
 /* -- life ---------------------------------------------------------------------------------------------------------- */
 
 static void behind_close(lk_store *store)
@@ -193,6 +198,7 @@ lk_store *lk_behind_store_new(lk_store *under, lk_pool *pool)
     ops->abandon = behind_abandon;
     ops->put_if_absent = behind_put;
     ops->hint = behind_hint;
+    ops->stage = behind_stage;
     ops->sync = wait_for_all;
     ops->alias = NULL; /* these two would not find what is on its way */
     ops->replace = NULL;

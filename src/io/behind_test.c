@@ -129,6 +129,27 @@ static void whichever_write_fails_the_sync_says_so(void **state)
     }
 }
 
+/* Also where the store beneath has no staging of its own, as S3 and this one. */
+static void what_is_staged_is_published_before_its_caller_goes_on(void **state)
+{
+    place           *self = *state;
+    lk_store_staged *staged = NULL;
+    lk_err           err = {0};
+    bool             created = false;
+    assert_null(self->under->ops->stage);
+    assert_int_equal(
+        lk_store_stage(self->behind, LK_LITERAL("d/m"), LK_LITERAL("text"), &staged, &err), LK_OK);
+    lk_fault_plan_arm(&self->plan, LK_FAULT_LOST, 0);
+    assert_int_equal(lk_store_publish(staged, &created, &err), LK_E_STORE_UNAVAILABLE);
+    for (int i = 0; i < 2; i++) {
+        assert_int_equal(
+            lk_store_stage(self->behind, LK_LITERAL("d/m"), LK_LITERAL("text"), &staged, &err), LK_OK);
+        assert_int_equal(lk_store_publish(staged, &created, &err), LK_OK);
+        assert_int_equal(created, i == 0);
+    }
+    assert_int_equal(lk_store_sync(self->behind, &err), LK_OK);
+}
+
 static void a_removal_waits_for_what_was_written_and_forgets_how_it_ended(void **state)
 {
     place *self = *state;
@@ -152,6 +173,7 @@ int main(void)
         WITH_PLACE(everything_that_was_written_is_there_after_a_sync),
         WITH_PLACE(a_name_that_was_taken_is_a_conflict_of_the_sync),
         WITH_PLACE(whichever_write_fails_the_sync_says_so),
+        WITH_PLACE(what_is_staged_is_published_before_its_caller_goes_on),
         WITH_PLACE(a_removal_waits_for_what_was_written_and_forgets_how_it_ended),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
