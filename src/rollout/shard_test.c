@@ -464,6 +464,116 @@ static void a_fault_at_every_store_call_leaves_a_true_answer(void **state)
     }
 }
 
+/* Which generations a reader of a far store finds, and the version. */
+static size_t far_latest(uint64_t known, uint64_t *version)
+{
+    lk_err            err = {0};
+    lk_arena          arena = {0};
+    lk_shard_manifest latest = {0};
+    bool              found = false;
+    lk_store         *store = open_root();
+    store->far = true;
+    assert_int_equal(lk_shard_latest(store, shard_id(), known, &arena, &latest, &found, &err), LK_OK);
+    size_t count = found ? latest.generation_count : 0;
+    *version = found ? latest.version : 0;
+    lk_arena_close(&arena);
+    lk_store_close(store);
+    return count;
+}
+
+static void far_away_the_newest_is_found_wherever_one_begins(void **state)
+{
+    lk_err          err = {0};
+    uint64_t        version = 7;
+    lk_store       *store = open_root();
+    lk_shard_writer writer = {0};
+    assert_int_equal(far_latest(0, &version), 0);
+    assert_int_equal(version, 0);
+    assert_int_equal(lk_shard_claim(store, shard_id(), &writer, &err), LK_OK);
+    for (uint64_t i = 1; i <= 40; i++) { /* behind the hint, at it, a window of some, of many */
+        assert_int_equal(add(&writer, "a", &err), LK_OK);
+        assert_int_equal(far_latest(0, &version), i);
+        assert_int_equal(version, i + 1);
+    }
+    for (uint64_t known = 1; known <= 45; known++) { /* the last ones are not there: the hint is asked */
+        assert_int_equal(far_latest(known, &version), 40);
+        assert_int_equal(version, 41);
+    }
+    put(store, "manifest/version_hint.json", "{\"version\":3}");
+    assert_int_equal(far_latest(0, &version), 40);
+    put(store, "manifest/version_hint.json", "{\"version\":300}");
+    assert_int_equal(far_latest(0, &version), 40);
+    put(store, "manifest/version_hint.json", "nothing");
+    assert_int_equal(far_latest(0, &version), 40);
+    lk_shard_writer_deinit(&writer);
+    lk_store_close(store);
+}
+
+static void assert_newer(bool far, uint64_t known, uint64_t told, uint64_t expected)
+{
+    lk_err            err = {0};
+    lk_arena          arena = {0};
+    lk_shard_manifest newer = {0};
+    bool              found = true;
+    lk_store         *store = open_root();
+    store->far = far;
+    assert_int_equal(lk_shard_newer(store, shard_id(), known, told, &arena, &newer, &found, &err), LK_OK);
+    assert_int_equal(found, expected > 0);
+    assert_int_equal(found ? newer.version : 0, expected);
+    lk_arena_close(&arena);
+    lk_store_close(store);
+}
+
+static void what_is_told_of_a_version_is_only_a_place_to_begin(void **state)
+{
+    lk_err          err = {0};
+    lk_store       *store = open_root();
+    lk_shard_writer writer = {0};
+    assert_int_equal(lk_shard_claim(store, shard_id(), &writer, &err), LK_OK);
+    for (uint64_t i = 1; i <= 9; i++) {
+        assert_int_equal(add(&writer, "a", &err), LK_OK);
+    }
+    for (int far = 0; far < 2; far++) {
+        for (uint64_t told = 0; told <= 12; told++) { /* 11 and 12 were never there */
+            assert_newer(far == 1, 2, told, 10);
+            assert_newer(far == 1, 10, told, 0);
+        }
+    }
+    lk_shard_writer_deinit(&writer);
+    lk_store_close(store);
+}
+
+static void far_away_what_was_emptied_is_passed_over_and_a_large_manifest_is_read_all_the_same(void **state)
+{
+    lk_err          err = {0};
+    uint64_t        version = 0;
+    lk_arena        arena = {0};
+    lk_store       *store = open_root();
+    lk_shard_writer writer = {0};
+    lk_buf          name = {0};
+    assert_int_equal(lk_shard_claim(store, shard_id(), &writer, &err), LK_OK);
+    for (uint64_t i = 1; i <= 5; i++) {
+        assert_int_equal(add(&writer, "a", &err), LK_OK);
+    }
+    for (uint64_t emptied = 1; emptied <= 5; emptied++) {
+        assert_int_equal(lk_store_replace(store, lk_shard_manifest_key(shard_id(), emptied, &arena),
+                             (lk_bytes){"", 0}, &err),
+            LK_OK);
+    }
+    put(store, "manifest/version_hint.json", "{\"version\":2}");
+    assert_int_equal(far_latest(0, &version), 5);
+    assert_int_equal(version, 6);
+    lk_buf_append_zeros(&name, LK_STORE_SMALL_BYTES);
+    memset(name.data, 'n', name.size);
+    assert_int_equal(add(&writer, name.data, &err), LK_OK);
+    assert_int_equal(far_latest(0, &version), 6);
+    assert_int_equal(version, 7);
+    lk_shard_writer_deinit(&writer);
+    lk_buf_deinit(&name);
+    lk_store_close(store);
+    lk_arena_close(&arena);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -472,6 +582,13 @@ int main(void)
         cmocka_unit_test_setup_teardown(a_sealed_shard_is_not_claimed, make_root, remove_root),
         cmocka_unit_test_setup_teardown(a_wrong_hint_costs_a_look_and_nothing_else, make_root, remove_root),
         cmocka_unit_test_setup_teardown(a_damaged_manifest_is_named, make_root, remove_root),
+        cmocka_unit_test_setup_teardown(
+            far_away_the_newest_is_found_wherever_one_begins, make_root, remove_root),
+        cmocka_unit_test_setup_teardown(
+            what_is_told_of_a_version_is_only_a_place_to_begin, make_root, remove_root),
+        cmocka_unit_test_setup_teardown(
+            far_away_what_was_emptied_is_passed_over_and_a_large_manifest_is_read_all_the_same, make_root,
+            remove_root),
         cmocka_unit_test_setup_teardown(
             a_writer_that_stood_still_never_makes_a_version_again, make_root, remove_root),
         cmocka_unit_test_setup_teardown(

@@ -28,7 +28,8 @@ struct lk_rollout_view {
     lk_cond              refreshed;
     lk_cond              stirred;
     uint64_t             stirs;           /* guarded by mutex */
-    bool                 refreshing;      /* guarded by mutex, as are the following two */
+    bool                 refreshing;      /* guarded by mutex, as are the following three */
+    bool                 ahead;           /* a refresh that nobody waits for is on its way */
     uint64_t             taken_ms;        /* when the refresh that finished last began */
     uint64_t             begun, finished; /* refreshes; finished: the last one that ended well */
     lk_rollout_snapshot *snapshot;        /* of that one; written by whoever refreshes, under the mutex */
@@ -566,6 +567,11 @@ void lk_rollout_view_free(lk_rollout_view *view)
     if (view == NULL) {
         return;
     }
+    lk_mutex_lock(&view->mutex);
+    while (view->ahead) {
+        lk_cond_wait(&view->refreshed, &view->mutex);
+    }
+    lk_mutex_unlock(&view->mutex);
     LK_ASSERT(!view->refreshing);
     for (size_t i = 0; i < view->shard_count; i++) {
         forget(&view->shards[i]);
@@ -649,6 +655,37 @@ static lk_rollout_snapshot *grow(const lk_rollout_snapshot *last, lk_rollout_row
     return next;
 }
 
+/* A task of the pool. */
+static void refresh_ahead(void *context)
+{
+    lk_rollout_view     *view = context;
+    lk_rollout_snapshot *snapshot = NULL;
+    lk_err               ignored = {0};
+    if (lk_rollout_view_take(view, &snapshot, &ignored) == LK_OK) {
+        lk_rollout_snapshot_unref(snapshot);
+    }
+    lk_mutex_lock(&view->mutex);
+    view->ahead = false;
+    lk_cond_broadcast(&view->refreshed);
+    lk_mutex_unlock(&view->mutex);
+}
+
+/* Before what is known is too old, so that who asks again need not wait. */
+static void renew(lk_rollout_view *view)
+{
+    lk_err ignored = {0};
+    lk_mutex_lock(&view->mutex);
+    bool begins = view->env->pool != NULL && !view->ahead && !view->refreshing;
+    view->ahead = view->ahead || begins;
+    lk_mutex_unlock(&view->mutex);
+    if (begins && lk_pool_submit(view->env->pool, refresh_ahead, view, &ignored) != LK_OK) {
+        lk_mutex_lock(&view->mutex);
+        view->ahead = false;
+        lk_cond_broadcast(&view->refreshed);
+        lk_mutex_unlock(&view->mutex);
+    }
+}
+
 lk_rc lk_rollout_view_recall(lk_rollout_view *view, uint64_t age_ms, lk_rollout_snapshot **out, lk_err *err)
 {
     lk_rollout_rows     *added[GIVEN_MAX];
@@ -656,7 +693,8 @@ lk_rc lk_rollout_view_recall(lk_rollout_view *view, uint64_t age_ms, lk_rollout_
     size_t               count = 0;
     uint64_t             now_ms = lk_clock_monotonic_ms(view->env->clock);
     lk_mutex_lock(&view->mutex);
-    if (view->snapshot != NULL && now_ms - view->taken_ms <= age_ms && view->given_count < GIVEN_MAX) {
+    uint64_t known_ms = now_ms - view->taken_ms;
+    if (view->snapshot != NULL && known_ms <= age_ms && view->given_count < GIVEN_MAX) {
         last = lk_rollout_snapshot_ref(view->snapshot);
         for (; count < view->given_count; count++) {
             added[count] = lk_rollout_rows_ref(view->given[count]);
@@ -665,6 +703,9 @@ lk_rc lk_rollout_view_recall(lk_rollout_view *view, uint64_t age_ms, lk_rollout_
     lk_mutex_unlock(&view->mutex);
     if (last == NULL) {
         return lk_rollout_view_take(view, out, err);
+    }
+    if (known_ms > age_ms / 2 || count > GIVEN_MAX / 2) {
+        renew(view);
     }
     *out = grow(last, added, count);
     lk_rollout_snapshot_unref(last);

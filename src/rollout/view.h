@@ -47,8 +47,8 @@ void             lk_rollout_view_free(lk_rollout_view *view); /* accepts NULL */
  * LK_E_CORRUPT_FILE names what is damaged; LK_E_LIMIT. */
 LK_MUST_CHECK lk_rc lk_rollout_view_take(lk_rollout_view *view, lk_rollout_snapshot **out, lk_err *err);
 
-/* What is known: the newest of at most age_ms ago, with all that this instance flushed since. Nothing is read unless it is
- * older. For whoever must not wait for a network and may miss what others did in that time. */
+/* What is known: the newest of at most age_ms ago, with all that this instance flushed since. Nothing is awaited unless it is
+ * older: env->pool, if there is one, looks again before that. For whoever must not wait for a network and may miss what others did in that time. */
 LK_MUST_CHECK lk_rc lk_rollout_view_recall(
     lk_rollout_view *view, uint64_t age_ms, lk_rollout_snapshot **out, lk_err *err);
 
