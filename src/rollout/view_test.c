@@ -435,9 +435,89 @@ static void an_open_reader_hears_of_a_gap_before_later_manifests(void **state)
     fixture.env.clock = lk_clock_real();
 }
 
+/* Hints are read before there is a view; what came since, and what they are wrong about, is found all the same. */
+static void a_far_store_is_seen_whole_whatever_was_expected(void **state)
+{
+    lk_err               err = {0};
+    lk_rollout_outlook   outlook = {0};
+    lk_rollout_snapshot *snapshot = NULL;
+    lk_rollout_writer   *first = fixture_writer("rollout-0"), *second = fixture_writer("rollout-1");
+    fixture.store->far = true;
+    assert_int_equal(lk_rollout_look_out(&fixture.env, &outlook, &err), LK_OK);
+    assert_int_equal(outlook.count, 0);
+    lk_rollout_outlook_deinit(&outlook);
+    fixture_add(first, "a");
+    fixture_add(first, "b");
+    assert_int_equal(lk_rollout_look_out(&fixture.env, &outlook, &err), LK_OK);
+    assert_int_equal(outlook.count, 1);
+    fixture_add(first, "c");
+    fixture_add(second, "d"); /* a shard that nobody expects */
+    for (int wrong = 0; wrong < 3; wrong++) {
+        lk_rollout_view *view = lk_rollout_view_new(&fixture.env, fixture.base);
+        outlook.versions[0] = wrong == 1 ? 0 : wrong == 2 ? 1000 : outlook.versions[0];
+        lk_rollout_view_expect(view, &outlook);
+        assert_int_equal(lk_rollout_view_take(view, &snapshot, &err), LK_OK);
+        assert_int_equal(snapshot->row_count, 4);
+        assert_int_equal(snapshot->pin_count, 2);
+        lk_rollout_snapshot_unref(snapshot);
+        lk_rollout_view_free(view);
+    }
+    lk_rollout_outlook_deinit(&outlook);
+    lk_rollout_writer_free(first);
+    lk_rollout_writer_free(second);
+}
+
+static size_t recall(lk_rollout_view *view)
+{
+    lk_err               err = {0};
+    lk_rollout_snapshot *snapshot = NULL;
+    assert_int_equal(lk_rollout_view_recall(view, 1000, &snapshot, &err), LK_OK);
+    size_t rows = snapshot->row_count;
+    lk_rollout_snapshot_unref(snapshot);
+    return rows;
+}
+
+static void what_is_recalled_is_renewed_before_it_is_too_old(void **state)
+{
+    lk_err             err = {0};
+    lk_manual_clock    clock;
+    lk_lance_env       env = fixture.env;
+    lk_rollout_writer *writer = fixture_writer("rollout-0");
+    lk_manual_clock_init(&clock, 1764500000000);
+    env.clock = &clock.base;
+    assert_int_equal(lk_pool_open(&env.pool, "renew", 1, 4, &err), LK_OK);
+    lk_rollout_view *view = lk_rollout_view_new(&env, fixture.base);
+    fixture_add(writer, "a");
+    assert_int_equal(recall(view), 1);
+    fixture_add(writer, "b");
+    assert_int_equal(recall(view), 1); /* as good as new */
+    lk_clock_sleep_ms(&clock.base, 600);
+    assert_int_equal(recall(view), 1); /* nobody waits, and it is looked again */
+    size_t rows = 1;
+    for (uint64_t until = lk_thread_now_ms() + 10000; rows == 1 && lk_thread_now_ms() < until;) {
+        lk_rollout_snapshot *last = lk_rollout_view_last(view);
+        rows = last->row_count;
+        lk_rollout_snapshot_unref(last);
+        lk_clock_sleep_ms(lk_clock_real(), 1);
+    }
+    assert_int_equal(rows, 2);
+    fixture_add(writer, "c");
+    lk_clock_sleep_ms(&clock.base, 1001);
+    assert_int_equal(recall(view), 3); /* too old: this one waits */
+    lk_clock_sleep_ms(&clock.base, 600);
+    assert_int_equal(recall(view), 3);
+    lk_rollout_view_free(view); /* while it may still be looked */
+    lk_pool_close(env.pool);
+    lk_rollout_writer_free(writer);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup_teardown(
+            a_far_store_is_seen_whole_whatever_was_expected, fixture_open_store, fixture_close_store),
+        cmocka_unit_test_setup_teardown(
+            what_is_recalled_is_renewed_before_it_is_too_old, fixture_open_store, fixture_close_store),
         cmocka_unit_test_setup_teardown(
             an_open_reader_hears_of_a_gap_before_later_manifests, fixture_open_store, fixture_close_store),
         cmocka_unit_test_setup_teardown(
