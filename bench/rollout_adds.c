@@ -2,6 +2,7 @@
  * rollout_adds.c - the rollout store's add path without a server, as rollout_add_bench.py measures it.
  *
  *   rollout_adds DIR adds=200 rows=1 tokens=0 threads=1 merge=0 fsync=always|never log=auto|always deferred=0 before=0
+ *                varied=0
  *
  * Makes a store in DIR (or opens the one that is there) and adds `adds` requests of `rows` records with `tokens` output
  * tokens and logprobs each, from `threads` threads; every request is parsed from JSON first, as a server does. `before`
@@ -23,7 +24,7 @@ enum { THREADS_MAX = 256, ROWS_MAX = 65536 };
 
 typedef struct plan {
     const char       *directory;
-    uint64_t          adds, rows, tokens, threads, merge, deferred, before;
+    uint64_t          adds, rows, tokens, threads, merge, deferred, before, varied;
     const char       *fsync, *log;
     lk_rollout_store *store;
     atomic_ullong     next;
@@ -164,7 +165,7 @@ static bool read_word(plan *p, const char *word)
         uint64_t   *number;
     } numbers[] = {{"adds=", &p->adds}, {"rows=", &p->rows}, {"tokens=", &p->tokens},
         {"threads=", &p->threads}, {"merge=", &p->merge}, {"deferred=", &p->deferred},
-        {"before=", &p->before}};
+        {"before=", &p->before}, {"varied=", &p->varied}};
     for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++) {
         size_t size = strlen(numbers[i].name);
         if (strncmp(word, numbers[i].name, size) == 0) {
@@ -199,6 +200,7 @@ int main(int argc, char **argv)
     p.took_us = calloc(p.before + p.adds + 1, sizeof *p.took_us);
     LK_ASSERT(p.took_us != NULL);
     p.maker = lk_body_maker_of((uint64_t)getpid(), p.rows, p.tokens);
+    p.maker.varied = p.varied > 0 && p.tokens > 0;
     lk_rc rc = open_and_measure(&p, &err);
     lk_body_maker_deinit(&p.maker);
     free(p.took_us);

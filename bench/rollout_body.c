@@ -14,16 +14,25 @@ static int token_at(uint64_t i)
     return (int)(i * 7919 % 151936 + 1);
 }
 
+/* Tokens and logprobs from the `first` on. */
+static void put_lists(uint64_t first, uint64_t tokens, lk_buf *out)
+{
+    for (int list = 0; list < 2; list++) {
+        lk_buf_append_text(out, list == 0 ? ",\"output_tokens\":[" : "],\"output_logprobs\":[");
+        for (uint64_t i = first; i < first + tokens; i++) {
+            lk_buf_format(out, list == 0 ? "%s%d" : "%s-0.%07d", i == first ? "" : ",", token_at(i));
+        }
+    }
+    lk_buf_append_text(out, "]");
+}
+
 lk_body_maker lk_body_maker_of(uint64_t run, uint64_t rows, uint64_t tokens)
 {
     lk_body_maker m = {.run = run, .rows = rows, .tokens = tokens};
-    for (int list = 0; tokens > 0 && list < 2; list++) {
-        lk_buf_append_text(&m.lists, list == 0 ? ",\"output_tokens\":[" : "],\"output_logprobs\":[");
-        for (uint64_t i = 0; i < tokens; i++) {
-            lk_buf_format(&m.lists, list == 0 ? "%s%d" : "%s-0.%07d", i == 0 ? "" : ",", token_at(i));
-        }
+    if (tokens > 0) {
+        put_lists(0, tokens, &m.lists);
     }
-    lk_buf_append_text(&m.lists, tokens > 0 ? "]}" : "}");
+    lk_buf_append_text(&m.lists, "}");
     return m;
 }
 
@@ -39,7 +48,14 @@ static void add_record(const lk_body_maker *m, uint64_t request, uint64_t row, b
         "\",\"role\":\"assistant\",\"policy_version\":\"v1\",\"reward\":0.5,\"content\":\"the answer is "
         "%" PRIu64 "\"",
         m->run, request, row, request, row);
-    lk_buf_append_bytes(out, with_lists ? lk_buf_view(&m->lists) : LK_LITERAL("}"));
+    if (with_lists && m->tokens > 0) {
+        lk_buf_format(out, ",\"advantage\":0.%03d", (int)(row * 31 % 1000));
+    }
+    if (with_lists && m->varied) { /* 1 to twice as many less 1 */
+        uint64_t at = request * m->rows + row;
+        put_lists(at, 1 + at * 7919 % (2 * m->tokens - 1), out);
+    }
+    lk_buf_append_bytes(out, with_lists && !m->varied ? lk_buf_view(&m->lists) : LK_LITERAL("}"));
 }
 
 void lk_body_json(const lk_body_maker *m, uint64_t request, lk_buf *out)
