@@ -605,6 +605,16 @@ static lk_rc staged_publish(lk_store_staged *staged, bool *created, lk_err *err)
     return rc;
 }
 
+/* The bytes were synced before, so whoever sees the name finds them. */
+static lk_rc staged_show(lk_store_staged *staged, bool *created, lk_err *err)
+{
+    local_staged *self = (local_staged *)staged;
+    lk_rc         rc = publish(self->writer, created, err);
+    writer_free(self->writer);
+    free(self);
+    return rc;
+}
+
 static void staged_discard(lk_store_staged *staged)
 {
     local_abandon(&((local_staged *)staged)->writer->base);
@@ -634,7 +644,7 @@ static lk_rc local_stage(lk_store *store, lk_bytes key, lk_bytes bytes, lk_store
         return rc;
     }
     local_staged *staged = take(sizeof *staged);
-    *staged = (local_staged){{staged_publish, staged_discard}, writer};
+    *staged = (local_staged){{staged_publish, staged_discard, staged_show}, writer};
     *out = &staged->base;
     return LK_OK;
 }

@@ -149,7 +149,7 @@ lk_rc lk_store_stage_later(lk_store *store, lk_bytes key, lk_bytes bytes, lk_sto
 {
     waiting_object *self = calloc(1, sizeof *self);
     LK_ASSERT(self != NULL);
-    *self = (waiting_object){.base = {waiting_publish, waiting_discard}, .store = store};
+    *self = (waiting_object){.base = {waiting_publish, waiting_discard, NULL}, .store = store};
     lk_buf_append_bytes(&self->key, key);
     lk_buf_append_bytes(&self->bytes, bytes);
     *out = &self->base;

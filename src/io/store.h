@@ -50,6 +50,8 @@ typedef struct lk_store_staged lk_store_staged;
 struct lk_store_staged {
     lk_rc (*publish)(lk_store_staged *staged, bool *created, lk_err *err); /* ends it */
     void (*discard)(lk_store_staged *staged);                              /* ends it */
+    /* NULL: publish. See lk_store_show. */
+    lk_rc (*show)(lk_store_staged *staged, bool *created, lk_err *err); /* ends it */
 };
 
 struct lk_store_ops {
@@ -221,6 +223,12 @@ static inline LK_MUST_CHECK lk_rc lk_store_publish(lk_store_staged *staged, bool
 {
     lk_assert_no_mutex();
     return staged->publish(staged, created, err);
+}
+/* As publish, but for a name that a crash may take back: nobody waits until it is durable. */
+static inline LK_MUST_CHECK lk_rc lk_store_show(lk_store_staged *staged, bool *created, lk_err *err)
+{
+    lk_assert_no_mutex();
+    return staged->show == NULL ? staged->publish(staged, created, err) : staged->show(staged, created, err);
 }
 static inline void lk_store_discard(lk_store_staged *staged)
 {

@@ -212,6 +212,23 @@ static void a_staged_object_is_put_when_it_is_published(void **state)
     assert_int_equal(entries_of(f, "g"), 1);
 }
 
+static void a_staged_object_that_is_shown_is_there_at_once_unless_its_name_is_taken(void **state)
+{
+    fixture         *f = *state;
+    lk_store_staged *first = NULL, *second = NULL;
+    bool             created = false;
+    assert_int_equal(lk_store_stage(f->store, LK_LITERAL("h/a"), LK_LITERAL("one"), &first, &f->err), LK_OK);
+    assert_int_equal(lk_store_stage(f->store, LK_LITERAL("h/a"), LK_LITERAL("two"), &second, &f->err), LK_OK);
+    assert_int_equal(lk_store_sync(f->store, &f->err), LK_OK);
+    assert_int_equal(lk_store_show(first, &created, &f->err), LK_OK);
+    assert_true(created);
+    assert_true(lk_bytes_equal(get(f, "h/a"), LK_LITERAL("one")));
+    assert_int_equal(lk_store_show(second, &created, &f->err), LK_OK);
+    assert_false(created);
+    assert_true(lk_bytes_equal(get(f, "h/a"), LK_LITERAL("one")));
+    assert_int_equal(entries_of(f, "h"), 1);
+}
+
 static void a_hint_is_there_afterwards(void **state)
 {
     fixture *f = *state;
@@ -541,6 +558,8 @@ static void one_reader_serves_many_threads(void **state)
         cmocka_unit_test_setup_teardown(                                                                 \
             a_replaced_object_is_the_old_or_the_new_one_whole, open, close_body),                        \
         cmocka_unit_test_setup_teardown(a_staged_object_is_put_when_it_is_published, open, close_body),  \
+        cmocka_unit_test_setup_teardown(                                                                 \
+            a_staged_object_that_is_shown_is_there_at_once_unless_its_name_is_taken, open, close_body),  \
         cmocka_unit_test_setup_teardown(a_hint_is_there_afterwards, open, close_body),                   \
         cmocka_unit_test_setup_teardown(an_object_is_invisible_until_finished, open, close_body),        \
         cmocka_unit_test_setup_teardown(an_abandoned_object_leaves_nothing, open, close_body),           \

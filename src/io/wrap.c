@@ -227,20 +227,31 @@ typedef struct wrap_staged {
     uint64_t         note;
 } wrap_staged;
 
-static lk_rc wrap_publish(lk_store_staged *staged, bool *created, lk_err *err)
+static lk_rc name_staged(lk_store_staged *staged, bool durable, bool *created, lk_err *err)
 {
     wrap_staged  *self = (wrap_staged *)staged;
     lk_store_call call = {.verb = LK_STORE_VERB_PUBLISH, .note = self->note};
     lk_rc         rc = enter(self->store, &call, err);
     *created = false;
     if (rc == LK_OK) {
-        rc = leave(self->store, &call, lk_store_publish(self->under, created, err), err);
+        rc = durable ? lk_store_publish(self->under, created, err) : lk_store_show(self->under, created, err);
+        rc = leave(self->store, &call, rc, err);
     } else {
         lk_store_discard(self->under);
     }
     *created = *created && rc == LK_OK;
     free(self);
     return rc;
+}
+
+static lk_rc wrap_publish(lk_store_staged *staged, bool *created, lk_err *err)
+{
+    return name_staged(staged, true, created, err);
+}
+
+static lk_rc wrap_show(lk_store_staged *staged, bool *created, lk_err *err)
+{
+    return name_staged(staged, false, created, err);
 }
 
 static void wrap_discard(lk_store_staged *staged)
@@ -265,7 +276,7 @@ static lk_rc wrap_stage(lk_store *store, lk_bytes key, lk_bytes bytes, lk_store_
     if (((lk_wrap_store *)store)->writers) {
         wrap_staged *wrapped = calloc(1, sizeof *wrapped);
         LK_ASSERT(wrapped != NULL);
-        *wrapped = (wrap_staged){{wrap_publish, wrap_discard}, store, staged, call.note};
+        *wrapped = (wrap_staged){{wrap_publish, wrap_discard, wrap_show}, store, staged, call.note};
         staged = &wrapped->base;
     }
     *out = staged;

@@ -79,6 +79,15 @@ lk_rc lk_wal_put(
     return rc;
 }
 
+lk_rc lk_wal_stage(
+    lk_store *store, lk_uuid shard, uint64_t position, lk_bytes entry, lk_store_staged **out, lk_err *err)
+{
+    lk_arena arena = {0};
+    lk_rc    rc = lk_store_stage(store, entry_key(shard, position, &arena), entry, out, err);
+    lk_arena_close(&arena);
+    return rc;
+}
+
 /* -- reading ----------------------------------------------------------------------------------------------------- */
 
 static lk_rc open_entry(lk_bytes bytes, lk_wal_entry *out, lk_err *err)

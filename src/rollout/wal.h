@@ -16,6 +16,9 @@
 LK_MUST_CHECK lk_rc lk_wal_encode(const struct ArrowSchema *schema, lk_shared_array *const *batches,
     size_t count, uint64_t epoch, lk_buf *out, lk_err *err);
 
+/* As lk_store_stage: an entry that is written with what it is the log of, and gets its name afterwards. */
+LK_MUST_CHECK lk_rc lk_wal_stage(
+    lk_store *store, lk_uuid shard, uint64_t position, lk_bytes entry, lk_store_staged **out, lk_err *err);
 /* Puts an entry at `position`. *created = false when one is there. Durable when it returns. */
 LK_MUST_CHECK lk_rc lk_wal_put(
     lk_store *store, lk_uuid shard, uint64_t position, lk_bytes entry, bool *created, lk_err *err);

@@ -82,23 +82,60 @@ static lk_rc write_log(lk_rollout_writer *w, const lk_generation_rows *rows, uin
     return rc;
 }
 
+/* Where every generation has its entry, nobody waits for that: its bytes are written with the other files, under no name. */
+static lk_rc stage_log(
+    lk_rollout_writer *w, const lk_generation_rows *rows, lk_store_staged **entry, lk_err *err)
+{
+    lk_buf bytes = {0};
+    lk_rc  rc = lk_wal_encode(rows->schema, rows->batches, rows->batch_count, w->shard.epoch, &bytes, err);
+    if (rc == LK_OK) {
+        rc = lk_wal_stage(w->options.late, w->options.shard, w->log_next, lk_buf_view(&bytes), entry, err);
+    }
+    lk_buf_deinit(&bytes);
+    return rc;
+}
+
+/* It gets its name once a manifest says that the generation has its rows: no claim reads it any more, so it may get lost,
+ * and rows that were not listed are not brought back by it. Where its place is taken, by a writer that we fenced, it stays away. */
+static void show_log(lk_rollout_writer *w, lk_store_staged *entry)
+{
+    lk_err ignored = {0};
+    bool   created = false;
+    lk_rc  rc = lk_store_show(entry, &created, &ignored);
+    (void)rc;
+    w->log_next++;
+}
+
+/* Everything that nothing refers to yet: files, log entry (if `entry` is not NULL), the next manifest's bytes. Durable. */
+static lk_rc write_wave(lk_rollout_writer *w, const lk_generation_rows *rows, listing *l,
+    lk_store_staged **entry, lk_arena *arena, lk_err *err)
+{
+    lk_lance_env inside = *w->options.env;
+    lk_rc        rc = LK_OK;
+    inside.store = w->options.late;
+    if (entry != NULL) {
+        l->log_position = w->log_next;
+        rc = stage_log(w, rows, entry, err);
+    }
+    if (rc == LK_OK) {
+        rc = lk_generation_write(&inside, &w->form, w->options.shard, l->number, rows, arena, &l->path, err);
+    }
+    if (rc == LK_OK) {
+        lk_shard_prepare(&w->shard, w->options.late, list_generation, l);
+        rc = lk_store_sync(w->options.late, err);
+    }
+    return rc;
+}
+
 /* Files, sync, manifest. log_position: of the entry that holds these rows already; 0: none yet. */
 static lk_rc store_rows(
     lk_rollout_writer *w, const lk_generation_rows *rows, uint64_t log_position, lk_err *err)
 {
-    lk_lance_env inside = *w->options.env;
-    lk_arena     arena = {0};
-    listing      l = {.number = w->shard.manifest.current_generation, .log_position = log_position};
-    bool         log = w->options.log && log_position == 0;
-    inside.store = w->options.late;
-    lk_rc rc = log ? write_log(w, rows, &l.log_position, err) : LK_OK;
-    if (rc == LK_OK) {
-        rc = lk_generation_write(&inside, &w->form, w->options.shard, l.number, rows, &arena, &l.path, err);
-    }
-    if (rc == LK_OK) {
-        lk_shard_prepare(&w->shard, w->options.late, list_generation, &l);
-        rc = lk_store_sync(w->options.late, err);
-    }
+    lk_arena         arena = {0};
+    listing          l = {.number = w->shard.manifest.current_generation, .log_position = log_position};
+    lk_store_staged *entry = NULL;
+    bool             logs = w->options.log && log_position == 0;
+    lk_rc            rc = write_wave(w, rows, &l, logs ? &entry : NULL, &arena, err);
     if (rc != LK_OK) {
         lk_shard_unprepare(&w->shard);
     }
@@ -113,6 +150,11 @@ static lk_rc store_rows(
         lk_err ignored = {0};
         lk_rc  removed = lk_generation_remove(w->options.late, w->options.shard, l.path, &ignored);
         (void)removed; /* a later sweep finds it */
+    }
+    if (rc == LK_OK && logs) {
+        show_log(w, entry);
+    } else {
+        lk_store_discard(entry);
     }
     lk_arena_close(&arena);
     return rc;

@@ -3,6 +3,8 @@ import pathlib
 import re
 import uuid
 
+import pyarrow.ipc
+
 
 def fields(message):
     """A protobuf message's fields as (number, bytes or int)."""
@@ -71,6 +73,15 @@ class Shard:
                 self.spec_id = value
             elif number == 11:
                 assert str(uuid.UUID(bytes=dict(fields(value))[1])) == self.uuid, "a manifest names another shard"
+
+    def log(self):
+        """The entries of its log by position: (epoch, table)."""
+        entries = {}
+        for path in (self.directory / "wal").iterdir():
+            reader = pyarrow.ipc.open_stream(path.read_bytes())
+            assert re.fullmatch(r"[01]{64}\.arrow", path.name)
+            entries[int(path.name[:64][::-1], 2)] = (int(reader.schema.metadata[b"writer_epoch"]), reader.read_all())
+        return dict(sorted(entries.items()))
 
     def paths(self):
         return [self.directory / name for _, name in self.generations]

@@ -29,6 +29,12 @@ def same(ours, theirs):
         order([{key: value for key, value in record.items() if key not in NEWER} for record in theirs])
 
 
+def same_fields(ours, theirs):
+    """Names, types and order; 0.6.7 says beside each row that it was not deleted."""
+    return [(field.name, field.type) for field in ours] == \
+        [(field.name, field.type) for field in theirs if field.name != "_tombstone"]
+
+
 @pytest.fixture
 def older(tmp_path):
     """An instance whose stores have the 31 columns that 0.6.3 writes."""
@@ -135,7 +141,14 @@ def test_the_shard_passes_from_us_to_the_published_store_and_back(tmp_path, refe
             theirs.flush()
         now = shards.one(path, "default")
         assert now.epoch > ours.epoch and now.current_generation == ours.current_generation + 1
-        assert [number for number, _ in now.generations] == [1, 2, 3, 4]
+        assert [number for number, _ in now.generations] == [1, 2, 3, 4], "they replayed what our generations have"
+        assert ours.replay_after == 3
+        log = now.log()
+        rows = [(epoch, table.column("id").to_pylist()) for epoch, table in log.values() if len(table)]
+        assert rows == [(ours.epoch, ["r0"]), (ours.epoch, ["r1"]), (ours.epoch, ["r2"]), (now.epoch, ["x"])]
+        assert now.replay_after == len(log) == (4 if reference.version == "0.6.3" else 5), "0.6.7 fences before it writes"
+        assert list(log[1][1].schema.metadata) == [b"writer_epoch"]
+        assert same_fields(log[1][1].schema, log[len(log)][1].schema)
         fenced = pod.try_add("rl", rollout.records([10]))
         assert (fenced.status, fenced.code) == (409, "SHARD_FENCED")
         assert pod.get("rl", "r10") is None
@@ -144,6 +157,7 @@ def test_the_shard_passes_from_us_to_the_published_store_and_back(tmp_path, refe
         last = shards.one(path, "default")
         assert last.epoch > now.epoch and last.current_generation == now.current_generation + 1
         assert pod.ids("rl") == sorted(["r0", "r1", "r2", "x", "r11"])
+        assert last.replay_after == len(log) + 1 and last.log()[len(log) + 1][1].column("id").to_pylist() == ["r11"]
         assert sorted(record["id"] for record in reference.open(path).list()) == pod.ids("rl")
 
 
@@ -199,6 +213,23 @@ def test_pylance_scans_and_writes_a_store_whose_manifests_were_emptied(tmp_path)
         for number in range(20, 23):
             pod.add("rl", rollout.records([number]))
         assert oracle.scanned_ids(path) == pod.ids("rl") and len(pod.ids("rl")) == 23
+def test_a_claim_replays_only_log_entries_that_no_generation_has(tmp_path):
+    with rollout.Instance(tmp_path / "pod") as pod:
+        pod.create("rl")
+        for number in range(4):
+            pod.add("rl", rollout.records([number]))
+        before = shards.one(pod.store_path("rl"), "rollout-0")
+        assert before.replay_after == 4 == len(before.log())
+        pod.kill()
+        # A writer that acknowledges what is logged died before the manifest that lists its rows.
+        before.path(before.version).unlink()
+        (before.directory / "manifest/version_hint.json").unlink()
+        pod.restart()
+        pod.add("rl", rollout.records([9]))
+        after = shards.one(pod.store_path("rl"), "rollout-0")
+        rows = [lance.dataset(str(path)).to_table(columns=["id"]).column("id").to_pylist() for path in after.paths()]
+        assert rows == [["r0"], ["r1"], ["r2"], ["r3"], ["r9"]]
+        assert after.replay_after == 5 and after.log()[5][0] == after.epoch > before.epoch
 
 
 def test_the_first_claim_of_a_shard_has_the_published_bytes(tmp_path, context063):
