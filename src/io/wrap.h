@@ -5,7 +5,8 @@
  * before and after a call, and replaces the operations that are different.
  *
  * Invariants:
- *   1. An operation that the store beneath lacks is lacking here too.
+ *   1. An operation that the store beneath lacks is lacking here too: it is then made of others of this store (store.c), as who
+ *      replaces those wants them.
  *   2. enter runs before the call and may change what is asked; if it fails, the call is not made: a writer or a staged object
  *      that was to be ended is abandoned. leave runs after a call that was made, and says how it ended.
  *   3. Of a call that failed *created is false.

@@ -10,12 +10,16 @@ import secrets
 import signal
 import struct
 import subprocess
+import sys
 import time
 
 import grpc
 import pyarrow.flight as flight
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
+sys.path.insert(0, str(ROOT / "tests/interop")) # what several suites share
+from protobuf_fields import fields # noqa: E402
+
 LAKE = os.environ.get("LAKE_BIN", str(ROOT / "build" / "lake"))
 FULL = bool(os.environ.get("LAKE_TEST_FULL"))
 
@@ -152,30 +156,6 @@ def uuid7(milliseconds=None):
     value[8] = value[8] & 0x3F | 0x80
     text = value.hex()
     return f"{text[:8]}-{text[8:12]}-{text[12:16]}-{text[16:20]}-{text[20:]}"
-
-
-def fields(message):
-    """A protobuf message's fields as (number, bytes or int)."""
-    at = 0
-
-    def number():
-        nonlocal at
-        value, shift = 0, 0
-        while True:
-            byte = message[at]
-            at += 1
-            value |= (byte & 127) << shift
-            shift += 7
-            if byte < 128:
-                return value
-    while at < len(message):
-        tag = number()
-        if tag & 7 == 2:
-            size = number()
-            yield tag >> 3, message[at:at + size]
-            at += size
-        else:
-            yield tag >> 3, number()
 
 
 class Capture(grpc.GenericRpcHandler):

@@ -9,7 +9,6 @@ import re
 import signal
 import socket
 import subprocess
-import sys
 import threading
 import time
 import types
@@ -21,10 +20,8 @@ import pyarrow as pa
 import pyarrow.parquet as parquet
 import pytest
 
-import lake
-
-sys.path.insert(0, str(lake.ROOT / "tests/interop"))
-import s3_support # noqa: E402
+import lake # first: it says where the next one is
+import s3_support
 
 CONFIG = (lake.ROOT / "src/base/config.def").read_text()
 OID = uuid.UUID("6ba7b812-9dad-11d1-80b4-00c04fd430c8")

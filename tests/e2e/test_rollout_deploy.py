@@ -12,10 +12,8 @@ import urllib.request
 import pytest
 import yaml
 
-import lake
-
-sys.path.insert(0, str(lake.ROOT / "tests/interop"))
-import s3_support # noqa: E402
+import lake # first: it says where the next one is
+import s3_support
 
 DEPLOY = lake.ROOT / "deploy/rollout"
 OBJECTS = [o for path in sorted(DEPLOY.glob("*.yaml")) for o in yaml.safe_load_all(path.read_text())]

@@ -1,35 +1,13 @@
 """shards.py - reads the shards of a rollout table from its directory, by the published format alone: no code of lake's."""
 import pathlib
 import re
+import sys
 import uuid
 
 import pyarrow.ipc
 
-
-def fields(message):
-    """A protobuf message's fields as (number, bytes or int)."""
-    at = 0
-
-    def number():
-        nonlocal at
-        value, shift = 0, 0
-        while True:
-            byte = message[at]
-            at += 1
-            value |= (byte & 127) << shift
-            shift += 7
-            if byte < 128:
-                return value
-    while at < len(message):
-        tag = number()
-        if tag & 7 == 2:
-            size = number()
-            assert at + size <= len(message)
-            yield tag >> 3, message[at:at + size]
-            at += size
-        else:
-            assert tag & 7 == 0, tag
-            yield tag >> 3, number()
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "interop"))
+from protobuf_fields import fields # noqa: E402
 
 
 def of_instance(identity):

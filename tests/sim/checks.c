@@ -16,7 +16,7 @@ static bool load(world *w, lk_table_ref table, lk_arena *arena, lk_registration 
     lk_table_record record;
     bool            found = false;
     if (lk_registry_load(w->kv, table, arena, &record, &found, &err) != LK_OK) {
-        world_fail(w, "the registry cannot be read: %s", err.context);
+        sim_fail(&w->report, "the registry cannot be read: %s", err.context);
         return false;
     }
     *out = record.registration;
@@ -33,14 +33,14 @@ static void check_table(world *w, lk_table_ref table, lk_arena *arena)
     }
     if (lk_pointer_load(w->kv, r.location, arena, &head, &err) != LK_OK || head.state != LK_POINTER_LIVE ||
         !lk_bytes_equal(head.incarnation, r.incarnation)) {
-        world_fail(w, "table %.*s is registered but has no live head", LK_FMT(table.name));
+        sim_fail(&w->report, "table %.*s is registered but has no live head", LK_FMT(table.name));
     } else if (head.version != r.version) {
-        world_fail(w, "%.*s: published is %d, the engine has %d", LK_FMT(table.name), (int)r.version,
+        sim_fail(&w->report, "%.*s: published is %d, the engine has %d", LK_FMT(table.name), (int)r.version,
             (int)head.version);
     }
     if (lk_bytes_equal(table.name, steady_table.name)) {
         if (r.version < w->seen_version) {
-            world_fail(w, "a version went back from %d to %d", (int)w->seen_version, (int)r.version);
+            sim_fail(&w->report, "a version went back from %d to %d", (int)w->seen_version, (int)r.version);
         }
         w->seen_version = r.version;
     }
@@ -74,7 +74,7 @@ void check_always(world *w, const lk_kv_write *made)
         leaders += status.leader;
     }
     if (leaders > 1) {
-        world_fail(w, "%d nodes may write at once", leaders);
+        sim_fail(&w->report, "%d nodes may write at once", leaders);
     }
     lk_arena_close(&arena);
 }
@@ -88,12 +88,14 @@ void check_told(world *w, const operation *op)
     lk_bytes        raw = {0}, key = {0};
     bool            found = false;
     if (!load(w, steady_table, &arena, &r) || r.version < op->acked) {
-        world_fail(w, "client %d was told version %d, which is not published", op->client, (int)op->acked);
+        sim_fail(
+            &w->report, "client %d was told version %d, which is not published", op->client, (int)op->acked);
     }
     key = lk_operation_key(&arena, LK_LITERAL("acme"), steady_table, lk_bytes_of(op->id));
     if (lk_operation_load(w->kv, key, &arena, &record, &raw, &found, &err) != LK_OK || !found ||
         record.result_version != op->acked) {
-        world_fail(w, "client %d was told version %d, its record says otherwise", op->client, (int)op->acked);
+        sim_fail(&w->report, "client %d was told version %d, its record says otherwise", op->client,
+            (int)op->acked);
     }
     lk_arena_close(&arena);
 }
@@ -122,12 +124,12 @@ static void check_operations(world *w, lk_engine *engine, const lk_registration 
         lk_rc rc = engine->ops->reconcile(engine, first, LK_LITERAL("acme"), lk_bytes_of(op->id),
             lk_bytes_of(digest), &found, &version, &err);
         if (rc != LK_OK || found != LK_RECONCILED_COMMITTED || version != op->acked) {
-            world_fail(w, "operation %d of client %d is version %d, but was told %d", op->number, op->client,
-                (int)version, (int)op->acked);
+            sim_fail(&w->report, "operation %d of client %d is version %d, but was told %d", op->number,
+                op->client, (int)version, (int)op->acked);
         }
     }
     if (r->version != 1 + CLIENTS * OPERATIONS) {
-        world_fail(w, "%d operations made version %d", CLIENTS * OPERATIONS, (int)r->version);
+        sim_fail(&w->report, "%d operations made version %d", CLIENTS * OPERATIONS, (int)r->version);
     }
 }
 
@@ -147,7 +149,7 @@ static void check_rows(world *w, lk_engine *engine, const lk_registration *r)
                 snapshot->ops->scan(snapshot, &all, &batches, &err) == LK_OK &&
                 lk_mem_rows_sum(batches, &rows, &sum, &err) == LK_OK;
     if (!read || rows != CLIENTS * OPERATIONS || sum != expected) {
-        world_fail(w, "the table has %d rows of sum %d: %s", (int)rows, (int)sum, err.context);
+        sim_fail(&w->report, "the table has %d rows of sum %d: %s", (int)rows, (int)sum, err.context);
     }
     lk_table_snapshot_unref(snapshot);
 }
@@ -161,7 +163,7 @@ static void check_empty(world *w, lk_bytes prefix)
     lk_bytes    next = {0};
     LK_ASSERT(lk_kv_scan(w->kv, prefix, (lk_bytes){0}, 100, &arena, &items, &count, &next, &err) == LK_OK);
     if (count > 0) {
-        world_fail(w, "left after recovery: %.*s", LK_FMT(items[0].key));
+        sim_fail(&w->report, "left after recovery: %.*s", LK_FMT(items[0].key));
     }
     lk_arena_close(&arena);
 }
@@ -182,7 +184,7 @@ static void check_files(world *w, lk_table_ref table)
         LK_ASSERT(lk_mem_store_open(&store, w->disk, r.location, (lk_mem_hook){0}, &err) == LK_OK);
         bool named = lk_store_open_object(store, final, &reader, &size, &err) == LK_OK;
         if (!named) {
-            world_fail(w, "the head of %.*s has no final name after recovery", LK_FMT(table.name));
+            sim_fail(&w->report, "the head of %.*s has no final name after recovery", LK_FMT(table.name));
         }
     }
     lk_store_reader_close(reader);
@@ -207,7 +209,7 @@ static bool restart_one(world *w)
             return true;
         }
     }
-    world_fail(w, "the last node does not get ready");
+    sim_fail(&w->report, "the last node does not get ready");
     return false;
 }
 
@@ -223,7 +225,7 @@ void check_at_last(world *w)
         check_operations(w, engine, &r);
         check_rows(w, engine, &r);
     } else {
-        world_fail(w, "the steady table is gone");
+        sim_fail(&w->report, "the steady table is gone");
     }
     check_empty(w, LK_CREATE_PREFIX);
     check_empty(w, LK_DROP_PREFIX);

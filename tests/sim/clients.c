@@ -103,11 +103,11 @@ static void append_one(world *w, operation *op)
         rc = ask(w, &what, &version);
         if (rc == LK_E_OPERATION_CONFLICT || rc == LK_E_OPERATION_RECREATED || rc == LK_E_FOREIGN_COMMIT ||
             rc == LK_E_CORRUPT_RECORD) {
-            world_fail(w, "append of client %d answered %s", op->client, lk_rc_name(rc));
+            sim_fail(&w->report, "append of client %d answered %s", op->client, lk_rc_name(rc));
             return;
         }
     }
-    world_trace(w, "client %d: operation %d is version %d", op->client, op->number, (int)version);
+    sim_trace(&w->report, "client %d: operation %d is version %d", op->client, op->number, (int)version);
     op->acked = version;
     check_told(w, op);
 }
@@ -170,7 +170,7 @@ static void kill_and_start(void *context)
         world_start(w, n);
     }
     w->chaos = false;
-    world_trace(w, "chaos ends");
+    sim_trace(&w->report, "chaos ends");
 }
 
 void clients_start(world *w)

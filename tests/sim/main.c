@@ -26,20 +26,20 @@ static bool simulate(uint64_t seed, int rule, bool trace)
     sim_open(seed);
     world_open(&w, broken, trace);
     clients_start(&w);
-    while (w.failure[0] == '\0' && w.clients_done <= CLIENTS) {
+    while (w.report.failure[0] == '\0' && w.clients_done <= CLIENTS) {
         if (!finishing && clients_done(&w)) {
             finishing = true;
             sim_spawn(SIM_NO_GROUP, finale, &w);
         }
         if (!sim_step(END_MS)) {
-            world_fail(&w, "somebody is never answered");
+            sim_fail(&w.report, "somebody is never answered");
         }
     }
-    bool held = w.failure[0] == '\0';
+    bool held = w.report.failure[0] == '\0';
     if (!held && broken == SIM_WHOLE) {
-        printf("seed %llu: %s\n", (unsigned long long)seed, w.failure);
+        printf("seed %llu: %s\n", (unsigned long long)seed, w.report.failure);
     } else if (trace) {
-        printf("seed %llu: %s\n", (unsigned long long)seed, held ? "all held" : w.failure);
+        printf("seed %llu: %s\n", (unsigned long long)seed, held ? "all held" : w.report.failure);
     }
     fflush(stdout);
     sim_close();

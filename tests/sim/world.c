@@ -7,38 +7,12 @@
 #include "meta/lease.h"
 #include "sim.h"
 
-#include <stdarg.h>
 #include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 
 const lk_table_ref steady_table = {{"ns", 2}, {"steady", 6}};
 const lk_table_ref other_table = {{"ns", 2}, {"other", 5}};
-
-void world_fail(world *w, const char *format, ...)
-{
-    va_list arguments;
-    if (w->failure[0] != '\0') {
-        return;
-    }
-    va_start(arguments, format);
-    vsnprintf(w->failure, sizeof w->failure, format, arguments);
-    va_end(arguments);
-    world_trace(w, "FAILURE: %s", w->failure);
-}
-
-void world_trace(world *w, const char *format, ...)
-{
-    va_list arguments;
-    if (!w->trace) {
-        return;
-    }
-    printf("%9.3f g%-3u ", (double)sim_now_ms() / 1000, sim_group());
-    va_start(arguments, format);
-    vprintf(format, arguments);
-    va_end(arguments);
-    printf("\n");
-}
 
 void world_network(world *w)
 {
@@ -50,39 +24,6 @@ void world_network(world *w)
         sim_pause(sim_group(), sim_random(3 * LK_LEASE_TTL_MS)); /* a stopped process */
     }
     sim_sleep(delay);
-}
-
-/* -- clocks and randomness --------------------------------------------------------------------------- */
-static node *node_of_clock(lk_clock *clock)
-{
-    return (node *)(void *)((char *)clock - offsetof(node, clock));
-}
-
-static uint64_t wall_ms(lk_clock *clock)
-{
-    return (uint64_t)((int64_t)(1764500000000 + sim_now_ms()) + node_of_clock(clock)->skew_ms);
-}
-
-static uint64_t monotonic_ms(lk_clock *clock)
-{
-    (void)clock;
-    return sim_now_ms();
-}
-
-static void sleep_ms(lk_clock *clock, uint64_t ms)
-{
-    (void)clock;
-    sim_sleep(ms);
-}
-
-static const struct lk_clock_ops clock_ops = {wall_ms, monotonic_ms, sleep_ms};
-
-static void fill(lk_random *random, void *out, size_t size)
-{
-    (void)random;
-    for (size_t i = 0; i < size; i++) {
-        ((uint8_t *)out)[i] = (uint8_t)sim_random(256);
-    }
 }
 
 /* -- the network to the KV --------------------------------------------------------------------------- */
@@ -159,7 +100,7 @@ static void check_guard(world *w, const lk_kv_write *asked)
     bool     guarded = lk_bytes_equal(asked->guard_key, LK_LEASE_KEY);
     LK_ASSERT(lk_kv_get(w->kv, LK_LEASE_KEY, &arena, &value, &found, &err) == LK_OK);
     if (guarded && !(found && lk_bytes_equal(value, asked->guard_value))) {
-        world_fail(w, "a deposed leader wrote %.*s", LK_FMT(asked->changes[0].key));
+        sim_fail(&w->report, "a deposed leader wrote %.*s", LK_FMT(asked->changes[0].key));
     }
     lk_arena_close(&arena);
 }
@@ -176,7 +117,7 @@ static lk_rc kv_write(lk_kv *kv, const lk_kv_write *asked, bool *applied, lk_err
     if (!request_lost && rc == LK_OK && *applied) {
         check_guard(w, asked);
         check_always(w, &write);
-        world_trace(w, "wrote %.*s (+%zu)", LK_FMT(asked->changes[0].key), asked->change_count - 1);
+        sim_trace(&w->report, "wrote %.*s (+%zu)", LK_FMT(asked->changes[0].key), asked->change_count - 1);
     }
     world_network(w);
     bool reply_lost = w->chaos && sim_chance(40);
@@ -206,19 +147,22 @@ static void process(void *context)
     lk_err                      err = {0};
     lk_engine                  *engine = NULL;
     lk_meta                    *meta = NULL;
-    const lk_mem_engine_options engine_options = {
-        .kv = &n->kv, .disk = w->disk, .hook = {store_hook, n}, .clock = &n->clock, .random = &w->random};
+    const lk_mem_engine_options engine_options = {.kv = &n->kv,
+        .disk = w->disk,
+        .hook = {store_hook, n},
+        .clock = &n->clock.base,
+        .random = &w->random};
     LK_ASSERT(lk_mem_engine_open(&engine, &engine_options, &err) == LK_OK);
     const lk_meta_options options = {.kv = &n->kv,
         .engine = engine,
-        .clock = &n->clock,
+        .clock = &n->clock.base,
         .random = &w->random,
         .tables_root = LK_LITERAL("/tables"),
         .sole_owner = w->broken == SIM_NO_WATCH};
     LK_ASSERT(lk_meta_open(&meta, &options, &err) == LK_OK);
     n->engine = engine;
     n->meta = meta;
-    world_trace(w, "node %d is up", (int)(n - w->nodes));
+    sim_trace(&w->report, "node %d is up", (int)(n - w->nodes));
 }
 
 void world_start(world *w, node *n)
@@ -226,14 +170,14 @@ void world_start(world *w, node *n)
     n->w = w;
     n->meta = NULL;
     n->group = ++w->next_group;
-    n->skew_ms = (int64_t)sim_random(7200000) - 3600000;
+    n->clock.skew_ms = (int64_t)sim_random(7200000) - 3600000;
     sim_spawn(n->group, process, n);
 }
 
 void world_stop(world *w, node *n)
 {
     if (n->group != SIM_NO_GROUP) {
-        world_trace(w, "node %d is killed", (int)(n - w->nodes));
+        sim_trace(&w->report, "node %d is killed", (int)(n - w->nodes));
         sim_kill(n->group);
         n->group = SIM_NO_GROUP;
         n->meta = NULL;
@@ -242,13 +186,12 @@ void world_stop(world *w, node *n)
 
 void world_open(world *w, sim_broken broken, bool trace)
 {
-    *w = (world){.broken = broken, .trace = trace, .chaos = true};
+    *w = (world){.broken = broken, .report = {.trace = trace}, .chaos = true, .random = sim_random_of_run()};
     w->kv = lk_kv_mem_open(NULL);
     w->disk = lk_mem_disk_new();
-    w->random.fill = fill;
     for (int i = 0; i < NODES; i++) {
         w->nodes[i].kv.ops = &kv_ops;
-        w->nodes[i].clock.ops = &clock_ops;
+        sim_clock_init(&w->nodes[i].clock);
         world_start(w, &w->nodes[i]);
     }
 }

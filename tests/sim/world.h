@@ -6,11 +6,10 @@
  *
  * Invariant: the nodes run the product's code unchanged; only the interfaces under them are made here.
  */
-#include "base/clock.h"
-#include "base/rand.h"
 #include "engine/mem_engine.h"
 #include "kv/kv.h"
 #include "meta/meta.h"
+#include "outside.h"
 
 /* Which safety rule is left out, to prove that the checkers bite. */
 typedef enum sim_broken {
@@ -31,8 +30,7 @@ typedef struct node { /* one metadata process after another, at one address */
     unsigned   group; /* of the present process; SIM_NO_GROUP: down */
     lk_meta   *meta;  /* of the present process, once it is open */
     lk_kv      kv;    /* the network to the KV */
-    lk_clock   clock;
-    int64_t    skew_ms;
+    sim_clock  clock;
     lk_engine *engine;
 } node;
 
@@ -48,13 +46,13 @@ struct world {
     lk_mem_disk *disk;
     lk_random    random;
     sim_broken   broken;
-    bool         chaos, trace;
+    bool         chaos;
     unsigned     next_group;
     operation    operations[CLIENTS][OPERATIONS];
     unsigned     clients_done;
     bool         ddl_done;
     uint64_t     seen_version; /* of the table that is never dropped */
-    char         failure[200];
+    sim_report   report;
 };
 
 void world_open(world *w, sim_broken broken, bool trace);
@@ -62,10 +60,6 @@ void world_close(world *w);
 
 void world_start(world *w, node *n); /* a new process at this address */
 void world_stop(world *w, node *n);  /* kill -9 */
-
-/* Records the first failure; the run stops at the next step. */
-void world_fail(world *w, const char *format, ...) __attribute__((format(printf, 2, 3)));
-void world_trace(world *w, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
 void world_network(world *w); /* a hop: others run; under chaos perhaps for long */
 

@@ -43,7 +43,7 @@ static void check_files(world *w, const lk_shard_manifest *manifest, const lk_sh
     lk_bytes                 directory = lk_shard_key(manifest->shard, g->path, &arena);
     for (size_t i = 0; i < sizeof parts / sizeof parts[0]; i++) {
         if (!has_file(w, directory, parts[i])) {
-            world_fail(w, "version %" PRIu64 " lists generation %" PRIu64 ", which has no %s",
+            sim_fail(&w->report, "version %" PRIu64 " lists generation %" PRIu64 ", which has no %s",
                 manifest->version, g->number, parts[i]);
         }
     }
@@ -56,29 +56,29 @@ void check_manifest(world *w, lk_bytes key, lk_bytes bytes)
     lk_arena          arena = {0};
     lk_shard_manifest next;
     if (lk_shard_manifest_decode(bytes, &arena, &next, &err) != LK_OK) {
-        world_fail(w, "%.*s: %s", LK_FMT(key), err.context);
+        sim_fail(&w->report, "%.*s: %s", LK_FMT(key), err.context);
         lk_arena_close(&arena);
         return;
     }
     shard_tip               *tip = tip_of(w, next.shard);
     const lk_shard_manifest *last = &tip->manifest;
-    world_trace(w,
+    sim_trace(&w->report,
         "shard %d: version %" PRIu64 " epoch %" PRIu64 " next %" PRIu64 " listed %zu replayed %" PRIu64,
         (int)(tip - w->tips), next.version, next.writer_epoch, next.current_generation, next.generation_count,
         next.replay_after);
     if (next.version != last->version + 1) {
-        world_fail(w, "version %" PRIu64 " of a shard follows %" PRIu64, next.version, last->version);
+        sim_fail(&w->report, "version %" PRIu64 " of a shard follows %" PRIu64, next.version, last->version);
     } else if (next.writer_epoch < last->writer_epoch || next.writer_epoch > last->writer_epoch + 1 ||
                next.current_generation < last->current_generation || next.replay_after < last->replay_after) {
-        world_fail(
-            w, "version %" PRIu64 " of a shard: an epoch, a number or a position went back", next.version);
+        sim_fail(&w->report, "version %" PRIu64 " of a shard: an epoch, a number or a position went back",
+            next.version);
     }
     for (size_t i = 0; i < next.generation_count; i++) {
         const lk_shard_generation *g = &next.generations[i], *was = lk_shard_manifest_find(last, g->number);
         if (was == NULL && g->number < last->current_generation) {
-            world_fail(w, "generation %" PRIu64 " was taken off and is back", g->number);
+            sim_fail(&w->report, "generation %" PRIu64 " was taken off and is back", g->number);
         } else if (was != NULL && !lk_bytes_equal(was->path, g->path)) {
-            world_fail(w, "generation %" PRIu64 " moved", g->number);
+            sim_fail(&w->report, "generation %" PRIu64 " moved", g->number);
         }
         check_files(w, &next, g);
     }
@@ -99,7 +99,7 @@ void check_emptied(world *w, lk_bytes key)
         }
     }
     if (!superseded) {
-        world_fail(w, "%.*s is emptied, and nothing superseded it", LK_FMT(key));
+        sim_fail(&w->report, "%.*s is emptied, and nothing superseded it", LK_FMT(key));
     }
     lk_arena_close(&arena);
 }
@@ -112,7 +112,8 @@ static void check_chain(world *w, const shard_tip *tip)
         lk_bytes           key = lk_shard_manifest_key(tip->id, version, &arena);
         const disk_object *object = disk_find(&w->bucket, key);
         if (object == NULL || (object->bytes.size > 0) != (version == tip->manifest.version)) {
-            world_fail(w, "at last %.*s %s", LK_FMT(key), object == NULL ? "is gone" : "was never emptied");
+            sim_fail(
+                &w->report, "at last %.*s %s", LK_FMT(key), object == NULL ? "is gone" : "was never emptied");
         }
     }
     lk_arena_close(&arena);
@@ -120,9 +121,9 @@ static void check_chain(world *w, const shard_tip *tip)
 
 void check_base(world *w, uint64_t version)
 {
-    world_trace(w, "base: version %" PRIu64, version);
+    sim_trace(&w->report, "base: version %" PRIu64, version);
     if (version != w->base_version + 1) {
-        world_fail(w, "version %" PRIu64 " of the table follows %" PRIu64, version, w->base_version);
+        sim_fail(&w->report, "version %" PRIu64 " of the table follows %" PRIu64, version, w->base_version);
     }
     w->base_version = version;
 }
@@ -135,7 +136,7 @@ void check_removal(world *w, lk_bytes key)
         for (size_t k = 0; k < tip->manifest.generation_count; k++) {
             lk_bytes directory = lk_shard_key(tip->id, tip->manifest.generations[k].path, &arena);
             if (lk_bytes_starts(key, directory)) {
-                world_fail(w, "%.*s is removed, and listed", LK_FMT(key));
+                sim_fail(&w->report, "%.*s is removed, and listed", LK_FMT(key));
             }
         }
     }
@@ -154,7 +155,7 @@ void check_owner(process *p)
     unsigned *owner = &p->w->owners[p->pod][epoch];
     *owner = *owner == 0 ? p->group : *owner;
     if (*owner != p->group) {
-        world_fail(p->w, "two processes have epoch %" PRIu64 " of shard %d", epoch, p->pod);
+        sim_fail(&p->w->report, "two processes have epoch %" PRIu64 " of shard %d", epoch, p->pod);
     }
 }
 
@@ -163,7 +164,7 @@ void check_owner(process *p)
 void check_told(world *w, add *a, int contents)
 {
     if (a->told != 0 && a->told != contents) {
-        world_fail(w, "an id was acknowledged with two contents");
+        sim_fail(&w->report, "an id was acknowledged with two contents");
     }
     if (a->told == 0) {
         a->told = contents;
@@ -187,9 +188,9 @@ static void take_row(world *w, reading *r, lk_bytes id, lk_bytes contents)
                  row < w->adds[client][number].rows && contents.size == 1 && contents.data[0] >= '1' &&
                  contents.data[0] <= '2';
     if (!known || w->adds[client][number].tried[contents.data[0] - '0'] == 0) {
-        world_fail(w, "a row that nobody sent: %.*s with %.*s", LK_FMT(id), LK_FMT(contents));
+        sim_fail(&w->report, "a row that nobody sent: %.*s with %.*s", LK_FMT(id), LK_FMT(contents));
     } else if (r->rows[client][number][row] != 0) {
-        world_fail(w, "%.*s is there twice", LK_FMT(id));
+        sim_fail(&w->report, "%.*s is there twice", LK_FMT(id));
     } else {
         r->rows[client][number][row] = contents.data[0] - '0';
     }
@@ -220,17 +221,19 @@ static void judge(world *w, const reading *r, uint64_t began)
             int        first = rows[0];
             for (int row = 1; row < a->rows; row++) {
                 if (rows[row] != first) {
-                    world_fail(w, "half of an add: c%d-%d has %d and %d", client, number, first, rows[row]);
+                    sim_fail(
+                        &w->report, "half of an add: c%d-%d has %d and %d", client, number, first, rows[row]);
                 }
             }
             bool due =
                 !w->deferred || w->flushed || first != 0; /* deferred: it may be in the log alone, yet */
             if (a->told != 0 && a->told_at <= began && first != a->told && due) {
-                world_fail(
-                    w, "c%d-%d was acknowledged with %d; a reader finds %d", client, number, a->told, first);
+                sim_fail(&w->report, "c%d-%d was acknowledged with %d; a reader finds %d", client, number,
+                    a->told, first);
             }
             if (a->seen != 0 && a->seen_at <= began && first != a->seen) {
-                world_fail(w, "c%d-%d was there with %d; a reader finds %d", client, number, a->seen, first);
+                sim_fail(&w->report, "c%d-%d was there with %d; a reader finds %d", client, number, a->seen,
+                    first);
             }
             if (a->seen == 0 && first != 0) {
                 a->seen = first;
@@ -252,7 +255,7 @@ lk_rc check_read(process *p, lk_err *err)
     lk_batches          *rows = NULL;
     lk_rc                rc = lk_rollout_store_snapshot(p->store, 0, &snapshot, err);
     if (rc == LK_E_NOT_FOUND || rc == LK_E_SNAPSHOT_GONE) {
-        world_fail(p->w, "there is no snapshot: %s", err->context);
+        sim_fail(&p->w->report, "there is no snapshot: %s", err->context);
     }
     if (rc == LK_OK) {
         rc = lk_rollout_query_open(snapshot, &query, &rows, err);
@@ -280,7 +283,7 @@ static void check_base_rows(process *p, lk_dataset *base)
     const size_t          columns[] = {LK_RECORD_COLUMN_id, LK_RECORD_COLUMN_content};
     const lk_scan_options options = {.columns = columns, .column_count = 2, .limit = UINT64_MAX};
     if (lk_dataset_scan(base, &options, &rows, &err) != LK_OK || read_batches(w, rows, &r, &err) != LK_OK) {
-        world_fail(w, "the base table cannot be read: %s", err.context);
+        sim_fail(&w->report, "the base table cannot be read: %s", err.context);
     }
     judge(w, &r, w->events);
     lk_batches_close(rows);
@@ -293,11 +296,11 @@ void check_at_last(process *p)
     lk_rollout_snapshot *snapshot = NULL;
     lk_rc                rc = lk_rollout_store_snapshot(p->store, 0, &snapshot, &err);
     if (rc != LK_OK) {
-        world_fail(w, "at last: %s", err.context);
+        sim_fail(&w->report, "at last: %s", err.context);
         return;
     }
     if (snapshot->source_count != 0) {
-        world_fail(w, "at last %zu generations are listed", snapshot->source_count);
+        sim_fail(&w->report, "at last %zu generations are listed", snapshot->source_count);
     }
     check_base_rows(p, snapshot->base);
     lk_rollout_snapshot_unref(snapshot);
@@ -306,7 +309,7 @@ void check_at_last(process *p)
     }
     for (size_t i = 0; i < w->bucket.count; i++) {
         if (strstr(w->bucket.objects[i].key, "_gen_") != NULL) {
-            world_fail(w, "%s was never collected", w->bucket.objects[i].key);
+            sim_fail(&w->report, "%s was never collected", w->bucket.objects[i].key);
         }
     }
 }

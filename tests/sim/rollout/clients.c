@@ -40,7 +40,7 @@ static void check_answer(const request *q, const lk_err *err)
     bool stated = q->rc == LK_OK || q->rc == LK_E_STORE_UNAVAILABLE || q->rc == LK_E_SHARD_FENCED ||
                   (q->rc == LK_E_CONFLICT && add_of(q)->two_contents);
     if (!stated) {
-        world_fail(q->p->w, "an add hears %s: %s", lk_rc_name(q->rc), err->context);
+        sim_fail(&q->p->w->report, "an add hears %s: %s", lk_rc_name(q->rc), err->context);
     }
 }
 
@@ -53,14 +53,14 @@ static void serve_add(void *context)
     lk_buf      lines = {0};
     lk_records *records = NULL;
     write_lines(q, &lines);
-    q->rc = lk_records_open(lk_clock_wall_ms(&q->p->clock) * 1000, NULL, &records, &err);
+    q->rc = lk_records_open(lk_clock_wall_ms(&q->p->clock.base) * 1000, NULL, &records, &err);
     if (q->rc == LK_OK) {
         q->rc = lk_records_read_ndjson(records, lk_buf_view(&lines), &err);
     }
     if (q->rc == LK_OK) {
         q->rc = lk_rollout_store_add(q->p->store, records, false, NULL, &err);
     }
-    world_trace(w, "add c%d-%d with %d: %d %s", q->client, q->number, q->contents, (int)q->rc,
+    sim_trace(&w->report, "add c%d-%d with %d: %d %s", q->client, q->number, q->contents, (int)q->rc,
         q->rc == LK_OK ? "" : err.context);
     check_answer(q, &err);
     check_owner(q->p);
@@ -162,7 +162,7 @@ static void read_on(void *context)
         lk_rc rc = check_read(p, &err);
         bool  slow = sim_now_ms() - began > GRACE_MS / 2; /* what it read may have been collected */
         if (rc != LK_OK && (calm || (rc != LK_E_STORE_UNAVAILABLE && !(rc == LK_E_SNAPSHOT_GONE && slow)))) {
-            world_fail(p->w, "a reader hears %s: %s", lk_rc_name(rc), err.context);
+            sim_fail(&p->w->report, "a reader hears %s: %s", lk_rc_name(rc), err.context);
         }
     }
 }
@@ -174,7 +174,7 @@ static lk_rc merge(process *p, size_t most, lk_err *err)
     lk_rc                          rc = lk_rollout_store_merge(p->store, &options, &report, err);
     p->w->merges += rc == LK_OK && report.generations > 0;
     if (rc == LK_OK ? report.generations > 0 : true) {
-        world_trace(p->w, "merge: %d, %zu generations, %d rows %s", (int)rc, report.generations,
+        sim_trace(&p->w->report, "merge: %d, %zu generations, %d rows %s", (int)rc, report.generations,
             (int)report.rows, rc == LK_OK ? "" : err->context);
     }
     return rc;
@@ -194,7 +194,7 @@ static lk_rc compact(process *p, lk_err *err)
     lk_rollout_compact_report report = {0};
     lk_rc                     rc = lk_rollout_store_compact(p->store, 0, &report, err);
     p->w->compacted += rc == LK_OK && report.fragments_removed > 0;
-    world_trace(p->w, "compaction: %d, %d fragments %s", (int)rc, (int)report.fragments_removed,
+    sim_trace(&p->w->report, "compaction: %d, %d fragments %s", (int)rc, (int)report.fragments_removed,
         rc == LK_OK ? "" : err->context);
     return rc;
 }
@@ -210,7 +210,7 @@ static void keep_house(void *context)
                       : what < 4 ? collect(p, GRACE_MS, &err)
                                  : compact(p, &err);
         if (rc == LK_E_CORRUPT_FILE || rc == LK_E_INTERNAL) {
-            world_fail(p->w, "housekeeping hears %s: %s", lk_rc_name(rc), err.context);
+            sim_fail(&p->w->report, "housekeeping hears %s: %s", lk_rc_name(rc), err.context);
         }
         check_owner(p);
     }
@@ -234,7 +234,7 @@ static void finish(process *p)
         rc = lk_rollout_store_flush(p->store, &err);
         rc = rc == LK_OK ? merge(p, 0, &err) : rc;
         if (rc != LK_OK && rc != LK_E_CONFLICT && rc != LK_E_SHARD_FENCED) {
-            world_fail(p->w, "the last merge hears %s: %s", lk_rc_name(rc), err.context);
+            sim_fail(&p->w->report, "the last merge hears %s: %s", lk_rc_name(rc), err.context);
             return;
         }
         sim_sleep(rc == LK_OK ? 0 : 5000);
@@ -248,10 +248,10 @@ static void end_pod(void *context)
     world   *w = p->w;
     lk_err   err = {0};
     finish(p);
-    p->skew_ms = 0;
+    p->clock.skew_ms = 0;
     sim_sleep(10 * GRACE_MS);
     if (collect(p, GRACE_MS, &err) != LK_OK) {
-        world_fail(w, "the last sweep fails: %s", err.context);
+        sim_fail(&w->report, "the last sweep fails: %s", err.context);
     }
     w->clients_done++;
 }

@@ -56,11 +56,11 @@ static bool apply(world *w, lk_bytes key, lk_bytes bytes, bool blind)
         if (w->rule == RULE_NAMES) {
             disk_remove(&w->bucket, key);
         } else {
-            disk_put(&w->bucket, key, bytes, (int64_t)(1764500000000 + sim_now_ms()));
+            disk_put(&w->bucket, key, bytes, sim_wall_ms());
         }
         return true;
     }
-    disk_put(&w->bucket, key, bytes, (int64_t)(1764500000000 + sim_now_ms()));
+    disk_put(&w->bucket, key, bytes, sim_wall_ms());
     if (is_manifest(key)) {
         check_manifest(w, key, bytes);
     } else if (base_version(key) > 0) {
@@ -81,7 +81,8 @@ static void deliver(void *context)
     parcel *l = context;
     sim_sleep(l->delay_ms);
     bool done = apply(l->w, lk_buf_view(&l->key), lk_buf_view(&l->bytes), l->blind);
-    world_trace(l->w, "late %s: %.*s", done ? "arrival" : "and too late", LK_FMT(lk_buf_view(&l->key)));
+    sim_trace(
+        &l->w->report, "late %s: %.*s", done ? "arrival" : "and too late", LK_FMT(lk_buf_view(&l->key)));
     lk_buf_deinit(&l->key);
     lk_buf_deinit(&l->bytes);
     free(l);
@@ -124,12 +125,12 @@ static lk_rc send(
     *created = true;
     world_network(w);
     if (w->chaos && sim_chance(70)) {
-        world_trace(w, "lost: %.*s", LK_FMT(key));
+        sim_trace(&w->report, "lost: %.*s", LK_FMT(key));
         return lost(p, true, call, err);
     }
     if (w->chaos && sim_chance(60)) {
         send_late(w, key, bytes, blind, sim_random(25000));
-        world_trace(w, "delayed: %.*s", LK_FMT(key));
+        sim_trace(&w->report, "delayed: %.*s", LK_FMT(key));
         sim_sleep(sim_random(5000));
         return lost(p, true, call, err);
     }
@@ -139,14 +140,14 @@ static lk_rc send(
     }
     *created = apply(w, key, bytes, blind);
     if (*created && !blind) {
-        world_trace(w, "put %.*s", LK_FMT(key));
+        sim_trace(&w->report, "put %.*s", LK_FMT(key));
     }
     if (*created && is_manifest(key)) {
         note_claim(p, bytes);
     }
     world_network(w);
     if (w->chaos && sim_chance(70)) {
-        world_trace(w, "no answer: %.*s", LK_FMT(key));
+        sim_trace(&w->report, "no answer: %.*s", LK_FMT(key));
         return lost(p, true, call, err);
     }
     return LK_OK;
@@ -238,7 +239,7 @@ static lk_rc gate_remove_tree(lk_store *store, lk_bytes directory, lk_err *err)
     lk_buf   prefix = {0};
     lk_rc    rc = LK_OK;
     lk_buf_format(&prefix, "%.*s/", LK_FMT(directory));
-    world_trace(p->w, "removes %.*s", LK_FMT(directory));
+    sim_trace(&p->w->report, "removes %.*s", LK_FMT(directory));
     for (bool more = true; rc == LK_OK && more;) {
         world_network(p->w);
         const disk *d = &p->w->bucket;

@@ -19,23 +19,23 @@ static bool simulate(uint64_t seed, int rule, bool trace)
     sim_open(seed);
     world_open(&w, (sim_rule)rule, trace);
     clients_start(&w);
-    while (w.failure[0] == '\0' && !w.over) {
+    while (w.report.failure[0] == '\0' && !w.over) {
         if (!finishing && clients_done(&w)) {
             finishing = true;
             sim_spawn(SIM_NO_GROUP, clients_end, &w);
         }
         if (!sim_step(END_MS)) {
-            world_fail(&w, "somebody is never answered");
+            sim_fail(&w.report, "somebody is never answered");
         } else if (sim_now_ms() > END_MS) {
-            world_fail(&w, "there is no end");
+            sim_fail(&w.report, "there is no end");
         }
     }
-    bool held = w.failure[0] == '\0';
+    bool held = w.report.failure[0] == '\0';
     if (!held && rule == RULE_NONE) {
-        printf("seed %llu: %s\n", (unsigned long long)seed, w.failure);
+        printf("seed %llu: %s\n", (unsigned long long)seed, w.report.failure);
     } else if (trace) {
         printf("seed %llu: %s; %u reads, %u merges, %u collected, %u emptied, %u compacted, %u late\n",
-            (unsigned long long)seed, held ? "all held" : w.failure, w.reads, w.merges, w.collected,
+            (unsigned long long)seed, held ? "all held" : w.report.failure, w.reads, w.merges, w.collected,
             w.emptied, w.compacted, w.late);
     }
     fflush(stdout);

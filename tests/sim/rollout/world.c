@@ -4,35 +4,9 @@
 #include "clients.h"
 #include "sim.h"
 
-#include <stdarg.h>
 #include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
-
-void world_fail(world *w, const char *format, ...)
-{
-    va_list arguments;
-    if (w->failure[0] != '\0') {
-        return;
-    }
-    va_start(arguments, format);
-    (void)vsnprintf(w->failure, sizeof w->failure, format, arguments);
-    va_end(arguments);
-    world_trace(w, "FAILURE: %s", w->failure);
-}
-
-void world_trace(world *w, const char *format, ...)
-{
-    va_list arguments;
-    if (!w->trace) {
-        return;
-    }
-    printf("%9.3f g%-3u ", (double)sim_now_ms() / 1000, sim_group());
-    va_start(arguments, format);
-    vprintf(format, arguments);
-    va_end(arguments);
-    printf("\n");
-}
 
 void world_network(world *w)
 {
@@ -41,40 +15,10 @@ void world_network(world *w)
         delay = sim_random(20000); /* one slow message */
     }
     if (w->chaos && sim_chance(1500) && sim_group() != SIM_NO_GROUP) {
-        world_trace(w, "stops for a while");
+        sim_trace(&w->report, "stops for a while");
         sim_pause(sim_group(), sim_random(60000));
     }
     sim_sleep(delay);
-}
-
-/* -- clocks and randomness -------------------------------------------------------------------------------------------- */
-
-static uint64_t wall_ms(lk_clock *clock)
-{
-    const process *p = (process *)(void *)((char *)clock - offsetof(process, clock));
-    return (uint64_t)((int64_t)(1764500000000 + sim_now_ms()) + p->skew_ms);
-}
-
-static uint64_t monotonic_ms(lk_clock *clock)
-{
-    (void)clock;
-    return sim_now_ms();
-}
-
-static void sleep_ms(lk_clock *clock, uint64_t ms)
-{
-    (void)clock;
-    sim_sleep(ms);
-}
-
-static const struct lk_clock_ops clock_ops = {wall_ms, monotonic_ms, sleep_ms};
-
-static void fill(lk_random *random, void *out, size_t size)
-{
-    (void)random;
-    for (size_t i = 0; i < size; i++) {
-        ((uint8_t *)out)[i] = (uint8_t)sim_random(256);
-    }
 }
 
 /* -- processes -------------------------------------------------------------------------------------------------------- */
@@ -103,13 +47,13 @@ static void boot(void *context)
         if (rc != LK_OK) {
             if (rc != LK_E_NOT_FOUND && rc != LK_E_TABLE_EXISTS && rc != LK_E_STORE_UNAVAILABLE &&
                 rc != LK_E_CONFLICT) {
-                world_fail(w, "a store does not open: %s %s", lk_rc_name(rc), err.context);
+                sim_fail(&w->report, "a store does not open: %s %s", lk_rc_name(rc), err.context);
             }
             sim_sleep(100 + sim_random(500));
         }
     }
     p->store = store;
-    world_trace(w, "%s is up", names[p->pod]);
+    sim_trace(&w->report, "%s is up", names[p->pod]);
     clients_serve(p);
 }
 
@@ -117,17 +61,18 @@ void world_start(world *w, int pod)
 {
     process *p = calloc(1, sizeof *p);
     LK_ASSERT(p != NULL);
-    *p = (process){.w = w, .pod = pod, .group = ++w->next_group, .clock = {&clock_ops}};
+    *p = (process){.w = w, .pod = pod, .group = ++w->next_group};
+    sim_clock_init(&p->clock);
     gate_open(p);
-    p->env = (lk_lance_env){.store = &p->gate, .clock = &p->clock, .random = &w->random};
-    p->skew_ms = (int64_t)sim_random(7200000) - 3600000;
+    p->env = (lk_lance_env){.store = &p->gate, .clock = &p->clock.base, .random = &w->random};
+    p->clock.skew_ms = (int64_t)sim_random(7200000) - 3600000;
     w->pods[pod] = p;
     sim_spawn(p->group, boot, p);
 }
 
 void world_kill(world *w, process *p)
 {
-    world_trace(w, "g%u (%s) is killed", p->group, names[p->pod]);
+    sim_trace(&w->report, "g%u (%s) is killed", p->group, names[p->pod]);
     sim_kill(p->group);
     p->store = NULL;
 }
@@ -141,17 +86,17 @@ static void befall(world *w)
         world_kill(w, p);
         world_start(w, pod);
     } else if (what == 2 && w->zombies[slot] == NULL) {
-        world_trace(w, "a second %s is started", names[pod]);
+        sim_trace(&w->report, "a second %s is started", names[pod]);
         w->zombies[slot] = p;
         if (sim_chance(2)) {
             sim_pause(p->group, sim_random(60000));
         }
         world_start(w, pod);
     } else if (what == 3) {
-        world_trace(w, "g%u (%s) is stopped for a while", p->group, names[pod]);
+        sim_trace(&w->report, "g%u (%s) is stopped for a while", p->group, names[pod]);
         sim_pause(p->group, sim_random(40000));
     } else {
-        p->skew_ms = (int64_t)sim_random(7200000) - 3600000;
+        p->clock.skew_ms = (int64_t)sim_random(7200000) - 3600000;
     }
 }
 
@@ -180,12 +125,12 @@ void world_chaos(void *context)
         sim_pause(w->pods[i]->group, 0);
     }
     w->chaos = false;
-    world_trace(w, "the storm is over");
+    sim_trace(&w->report, "the storm is over");
 }
 
 void world_open(world *w, sim_rule rule, bool trace)
 {
-    *w = (world){.rule = rule, .trace = trace, .chaos = true, .random = {fill}};
+    *w = (world){.rule = rule, .report = {.trace = trace}, .chaos = true, .random = sim_random_of_run()};
     w->deferred = false;
     w->log = w->deferred || sim_chance(2);
     w->merge_after = sim_random(5);

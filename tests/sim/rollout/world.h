@@ -6,9 +6,8 @@
  *
  * Invariant: instances run the product's code unchanged; only the interfaces under them are made here.
  */
-#include "base/clock.h"
-#include "base/rand.h"
 #include "disk.h"
+#include "outside.h"
 #include "rollout/store.h"
 
 /* Which safety rule is left out, to prove that the checkers bite. */
@@ -43,10 +42,9 @@ typedef struct process {
     int               pod;
     unsigned          group;
     lk_store          gate; /* the network to the bucket */
-    lk_clock          clock;
+    sim_clock         clock;
     lk_lance_env      env;
-    lk_rollout_store *store; /* once it is open */
-    int64_t           skew_ms;
+    lk_rollout_store *store;       /* once it is open */
     uint64_t          claimed;     /* the epoch of its last claim (RULE_FENCE) */
     uint64_t          base_before; /* the table's version when it last looked for shards (RULE_ORDER) */
 } process;
@@ -67,21 +65,21 @@ typedef struct shard_tip {
 } shard_tip;
 
 struct world {
-    disk      bucket;
-    lk_random random;
-    process  *pods[PODS_AND_READER]; /* NULL: down */
-    process  *zombies[ZOMBIES_MAX];  /* of pods that were started anew while they ran */
-    sim_rule  rule;
-    bool      chaos, trace, log;
-    bool      deferred, flushed; /* acknowledged is logged; everything is flushed at last */
-    uint64_t  merge_after, events;
-    unsigned  next_group, clients_done, reads, merges, collected, emptied, compacted, late;
-    unsigned  owners[PODS][512]; /* by epoch: the group that had it */
-    shard_tip tips[PODS];
-    uint64_t  base_version;
-    add       adds[CLIENTS][ADDS + 1]; /* and the last ones, of each pod */
-    bool      over;
-    char      failure[900];
+    disk       bucket;
+    lk_random  random;
+    process   *pods[PODS_AND_READER]; /* NULL: down */
+    process   *zombies[ZOMBIES_MAX];  /* of pods that were started anew while they ran */
+    sim_rule   rule;
+    bool       chaos, log;
+    bool       deferred, flushed; /* acknowledged is logged; everything is flushed at last */
+    uint64_t   merge_after, events;
+    unsigned   next_group, clients_done, reads, merges, collected, emptied, compacted, late;
+    unsigned   owners[PODS][512]; /* by epoch: the group that had it */
+    shard_tip  tips[PODS];
+    uint64_t   base_version;
+    add        adds[CLIENTS][ADDS + 1]; /* and the last ones, of each pod */
+    bool       over;
+    sim_report report;
 };
 
 void world_open(world *w, sim_rule rule, bool trace);
@@ -89,10 +87,6 @@ void world_close(world *w);
 
 void world_start(world *w, int pod); /* a new process of this pod, beside what runs already */
 void world_kill(world *w, process *p);
-
-/* Records the first failure; the run stops at the next step. */
-void world_fail(world *w, const char *format, ...) __attribute__((format(printf, 2, 3)));
-void world_trace(world *w, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
 void world_network(world *w);    /* a hop: others run; under chaos perhaps for long */
 void world_chaos(void *context); /* a fiber: kills, stops, doubles, until the end of chaos */
