@@ -123,7 +123,7 @@ def test_a_flipped_byte_drops_no_row_in_silence(tmp_path):
         base = min((path / "_versions").glob("*.manifest")) # names count down
         files = [base, *(path / "data").iterdir(), *(file for file in generation.rglob("*") if file.is_file())]
         said = 0
-        for _ in range(rollout.count(60, 1500)):
+        for _ in range(rollout.count(60, 600)):
             file = random.choice(files)
             content = file.read_bytes()
             at = random.randrange(len(content))
@@ -228,7 +228,7 @@ def test_storage_that_fails_is_a_503_and_never_an_acknowledgement(tmp_path):
         server.close()
 
 
-@pytest.mark.parametrize("call", ["mkdir", "fdatasync", "renameat2"])
+@pytest.mark.parametrize("call", ["fdatasync", "renameat2"])
 def test_a_full_disk_is_a_503_and_reads_go_on(tmp_path, call):
     with rollout.Instance(tmp_path / "pod", tmp_path / "data") as pod:
         pod.create("rl")
