@@ -256,6 +256,7 @@ static void close_store(lk_store *base)
     lk_s3_store *store = (lk_s3_store *)base;
     lk_http_client_close(store->http);
     lk_mutex_deinit(&store->mutex);
+    explicit_bzero(store->day_key, sizeof store->day_key);
     lk_arena_close(&store->arena);
     free(store);
 }

@@ -60,6 +60,19 @@ static size_t list_headers(
     return count;
 }
 
+/* The key of the day that the scope's time is on. */
+static void take_day_key(lk_s3_store *store, lk_s3_scope *scope, uint8_t key[LK_SHA256_SIZE])
+{
+    lk_mutex_lock(&store->mutex);
+    if (memcmp(store->day, scope->time.data, sizeof store->day) != 0) {
+        lk_s3_day_key(scope, store->day_key);
+        memcpy(store->day, scope->time.data, sizeof store->day);
+    }
+    memcpy(key, store->day_key, LK_SHA256_SIZE);
+    lk_mutex_unlock(&store->mutex);
+    scope->day_key = key;
+}
+
 /* Fills the exchange for a try that begins now; its texts are in the arena. */
 static void prepare(lk_s3_store *store, lk_s3_call *call, lk_bytes hash, lk_arena *arena)
 {
@@ -76,13 +89,19 @@ static void prepare(lk_s3_store *store, lk_s3_call *call, lk_bytes hash, lk_aren
         .headers = pairs,
         .header_count = count,
         .payload_hash = hash};
-    const lk_s3_scope scope = {lk_bytes_of(store->options.access_key), lk_bytes_of(store->options.secret_key),
-        store->region, LK_LITERAL("s3"), time};
+    uint8_t              key[LK_SHA256_SIZE];
+    lk_s3_scope          scope = {.access_key = lk_bytes_of(store->options.access_key),
+                 .secret_key = lk_bytes_of(store->options.secret_key),
+                 .region = store->region,
+                 .service = LK_LITERAL("s3"),
+                 .time = time};
+    take_day_key(store, &scope, key);
     for (size_t i = 0; i < count; i++) {
         headers[i] = (lk_http_header){pairs[i].name, pairs[i].value};
     }
     headers[count++] =
         (lk_http_header){LK_LITERAL("Authorization"), lk_s3_authorization(&request, &scope, arena)};
+    explicit_bzero(key, sizeof key);
     lk_http_call *x = &call->http;
     x->method = call->method;
     x->url = lk_arena_format(arena, "%.*s%.*s%s%.*s", LK_FMT(store->origin), LK_FMT(path),

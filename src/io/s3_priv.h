@@ -24,7 +24,9 @@ typedef struct lk_s3_store {
     lk_http_client      *http;
     lk_mutex             mutex;
     struct lk_s3_reader *tails[LK_S3_TAILS_MAX]; /* those that remember their last bytes; guarded by mutex */
-    size_t               tail_next;              /* guarded by mutex */
+    size_t               tail_next;              /* guarded by mutex, as are the following */
+    char                 day[8];                 /* that day_key signs for; zero: none yet */
+    uint8_t              day_key[LK_SHA256_SIZE];
 } lk_s3_store;
 
 enum { LK_S3_CALL_HEADERS_MAX = 4, LK_S3_CALL_QUERY_MAX = 6 };

@@ -2,7 +2,6 @@
 #include "io/s3_sign.h"
 
 #include "base/err.h"
-#include "base/hash.h"
 
 #include <stdlib.h>
 #include <time.h>
@@ -129,8 +128,7 @@ lk_bytes lk_s3_canonical_request(const lk_s3_signable *request, lk_arena *arena)
     return copy;
 }
 
-/* The key of one day, region and service; never the secret itself. */
-static void signing_key(const lk_s3_scope *scope, uint8_t key[LK_SHA256_SIZE])
+void lk_s3_day_key(const lk_s3_scope *scope, uint8_t key[LK_SHA256_SIZE])
 {
     const lk_bytes steps[] = {
         {scope->time.data, 8}, scope->region, scope->service, LK_LITERAL("aws4_request")};
@@ -158,7 +156,11 @@ lk_bytes lk_s3_authorization(const lk_s3_signable *request, const lk_s3_scope *s
         LK_FMT(scope->region), LK_FMT(scope->service));
     lk_bytes text =
         lk_arena_format(arena, ALGORITHM "\n%.*s\n%.*s\n%s", LK_FMT(scope->time), LK_FMT(where), hex);
-    signing_key(scope, key);
+    if (scope->day_key != NULL) {
+        memcpy(key, scope->day_key, sizeof key);
+    } else {
+        lk_s3_day_key(scope, key);
+    }
     lk_hmac_sha256((lk_bytes){(const char *)key, sizeof key}, text, hash);
     explicit_bzero(key, sizeof key);
     lk_hex(hash, sizeof hash, hex);

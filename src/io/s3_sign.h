@@ -6,6 +6,7 @@
  */
 #include "base/arena.h"
 #include "base/bytes.h"
+#include "base/hash.h"
 
 #include <stdint.h>
 
@@ -24,8 +25,9 @@ typedef struct lk_s3_signable {
 } lk_s3_signable;
 
 typedef struct lk_s3_scope {
-    lk_bytes access_key, secret_key, region, service;
-    lk_bytes time; /* 20150830T123600Z, the value of x-amz-date */
+    lk_bytes       access_key, secret_key, region, service;
+    lk_bytes       time;    /* 20150830T123600Z, the value of x-amz-date */
+    const uint8_t *day_key; /* as of lk_s3_day_key; NULL: made for this request */
 } lk_s3_scope;
 
 /* Everything but letters, digits, "-._~" becomes %XX; '/' stays where keep_slash. */
@@ -35,6 +37,9 @@ void lk_s3_encode(lk_buf *out, lk_bytes text, bool keep_slash);
 lk_bytes lk_s3_canonical_query(const lk_s3_pair *query, size_t count, lk_arena *arena);
 
 lk_bytes lk_s3_canonical_request(const lk_s3_signable *request, lk_arena *arena);
+/* What a day's requests of the scope's secret, region and service are signed with: worth keeping, and as secret as that. */
+void lk_s3_day_key(const lk_s3_scope *scope, uint8_t key[LK_SHA256_SIZE]);
+
 /* The value of the Authorization header, in the arena. */
 lk_bytes lk_s3_authorization(const lk_s3_signable *request, const lk_s3_scope *scope, lk_arena *arena);
 

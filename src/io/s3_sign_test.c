@@ -55,6 +55,12 @@ static void check(const published *p, const lk_s3_scope *scope)
     const char *signature = strstr(line, "Signature=");
     assert_non_null(signature);
     assert_string_equal(signature + 10, p->signature);
+    uint8_t     key[LK_SHA256_SIZE];
+    lk_s3_scope kept = *scope;
+    lk_s3_day_key(scope, key);
+    kept.day_key = key;
+    kept.secret_key = LK_LITERAL("is not looked at");
+    assert_string_equal(lk_arena_text(&arena, lk_s3_authorization(&request, &kept, &arena)), line);
     lk_arena_close(&arena);
 }
 
@@ -62,7 +68,7 @@ static void the_examples_of_the_s3_reference_are_met(void **state)
 {
     const lk_s3_scope scope = {LK_LITERAL("AKIAIOSFODNN7EXAMPLE"),
         LK_LITERAL("wJalrXUtnFEMI/K7MDENG/bPxRfiCYEXAMPLEKEY"), LK_LITERAL("us-east-1"), LK_LITERAL("s3"),
-        LK_LITERAL("20130524T000000Z")};
+        LK_LITERAL("20130524T000000Z"), NULL};
 #define HOST PAIR("Host", "examplebucket.s3.amazonaws.com")
 #define DATE PAIR("x-amz-date", "20130524T000000Z")
     const published all[] = {
@@ -93,7 +99,7 @@ static void the_general_test_suite_is_met(void **state)
 {
     const lk_s3_scope scope = {LK_LITERAL("AKIDEXAMPLE"),
         LK_LITERAL("wJalrXUtnFEMI/K7MDENG+bPxRfiCYEXAMPLEKEY"), LK_LITERAL("us-east-1"),
-        LK_LITERAL("service"), LK_LITERAL("20150830T123600Z")};
+        LK_LITERAL("service"), LK_LITERAL("20150830T123600Z"), NULL};
 #define HOST PAIR("Host", "example.amazonaws.com")
 #define DATE PAIR("X-Amz-Date", "20150830T123600Z")
 #define NO_QUERY  \

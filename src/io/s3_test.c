@@ -32,10 +32,11 @@ typedef struct fixture {
     lk_arena        arena;
     lk_err          err;
     lk_mutex        mutex;
-    const step     *steps;      /* guarded by mutex */
-    size_t          count, at;  /* guarded by mutex */
-    char            mark[64];   /* guarded by mutex */
-    bool            unexpected; /* guarded by mutex */
+    const step     *steps;          /* guarded by mutex */
+    size_t          count, at;      /* guarded by mutex */
+    char            mark[64];       /* guarded by mutex */
+    char            signature[512]; /* the last request's Authorization; guarded by mutex */
+    bool            unexpected;     /* guarded by mutex */
 } fixture;
 
 static void admit(lk_http_exchange *exchange, void *context, uint64_t *body_max)
@@ -45,8 +46,11 @@ static void admit(lk_http_exchange *exchange, void *context, uint64_t *body_max)
 
 static const step *next_step(fixture *f, const lk_http_head *head)
 {
-    lk_bytes mark = {0};
+    lk_bytes mark = {0}, signature = {0};
     lk_mutex_lock(&f->mutex);
+    if (lk_http_head_field(head, "authorization", &signature)) {
+        (void)snprintf(f->signature, sizeof f->signature, "%.*s", LK_FMT(signature));
+    }
     const step *s = f->at < f->count ? &f->steps[f->at++] : NULL;
     if (s == NULL || !lk_bytes_equal(head->method, lk_bytes_of(s->method))) {
         f->unexpected = true;
@@ -82,9 +86,11 @@ static void serve(lk_http_exchange *exchange, void *context)
     lk_http_answer(exchange, s == NULL ? 418 : s->status, "application/xml", &body);
 }
 
+static uint64_t set_wall_ms; /* 0: the real one */
+
 static uint64_t wall_ms(lk_clock *clock)
 {
-    return lk_clock_wall_ms(lk_clock_real());
+    return set_wall_ms > 0 ? set_wall_ms : lk_clock_wall_ms(lk_clock_real());
 }
 
 static uint64_t monotonic_ms(lk_clock *clock)
@@ -452,6 +458,41 @@ static void what_cannot_be_opened_is_said_at_once(void **state)
     lk_store_close(store);
 }
 
+/* What signs a day's requests is kept, and that of another day is another. */
+static void a_request_after_midnight_is_signed_for_its_own_day(void **state)
+{
+    static const uint64_t times[] = {1440979199000, 1440979201000, 1440979202000, 1440979199000};
+    fixture              *f = *state;
+    lk_s3_store          *store = (lk_s3_store *)f->store;
+    const step            steps[] = {{.method = "GET", .status = 404}};
+    for (size_t i = 0; i < sizeof times / sizeof times[0]; i++) {
+        lk_store_reader *reader = NULL;
+        uint64_t         size = 0;
+        set_wall_ms = times[i];
+        expect(f, steps, 1);
+        assert_int_equal(
+            lk_store_open_object(f->store, LK_LITERAL("a"), &reader, &size, &f->err), LK_E_NOT_FOUND);
+        lk_bytes             time = lk_s3_time(times[i], &f->arena);
+        const char          *none = "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855";
+        const lk_s3_pair     headers[] = {{LK_LITERAL("Host"), store->host}, {LK_LITERAL("x-amz-date"), time},
+                {LK_LITERAL("x-amz-content-sha256"), lk_bytes_of(none)},
+                {LK_LITERAL("Range"), LK_LITERAL("bytes=-65536")}};
+        const lk_s3_signable request = {.method = LK_LITERAL("GET"),
+            .path = LK_LITERAL("/bucket/prefix/a"),
+            .headers = headers,
+            .header_count = 4,
+            .payload_hash = lk_bytes_of(none)};
+        const lk_s3_scope    scope = {.access_key = LK_LITERAL("key"),
+               .secret_key = LK_LITERAL("secret"),
+               .region = LK_LITERAL("us-east-1"),
+               .service = LK_LITERAL("s3"),
+               .time = time};
+        assert_string_equal(
+            f->signature, lk_arena_text(&f->arena, lk_s3_authorization(&request, &scope, &f->arena)));
+    }
+    set_wall_ms = 0;
+}
+
 #define TEST(name) cmocka_unit_test_setup_teardown(name, open_store, close_store)
 
 int main(void)
@@ -471,6 +512,7 @@ int main(void)
         TEST(an_error_inside_a_success_is_an_error),
         TEST(an_upload_that_fails_is_aborted),
         TEST(what_cannot_be_opened_is_said_at_once),
+        TEST(a_request_after_midnight_is_signed_for_its_own_day),
     };
     return cmocka_run_group_tests_name("s3", tests, NULL, NULL);
 }
