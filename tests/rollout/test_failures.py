@@ -228,7 +228,7 @@ def test_storage_that_fails_is_a_503_and_never_an_acknowledgement(tmp_path):
         server.close()
 
 
-@pytest.mark.parametrize("call", ["fdatasync", "renameat2"])
+@pytest.mark.parametrize("call", ["mkdir", "fdatasync", "renameat2"])
 def test_a_full_disk_is_a_503_and_reads_go_on(tmp_path, call):
     with rollout.Instance(tmp_path / "pod", tmp_path / "data") as pod:
         pod.create("rl")
