@@ -224,6 +224,9 @@ static lk_rc put_file(put *p, lk_progress *progress, lk_err *err)
         more = rc == LK_OK && group.count > 0;
         if (more) {
             rc = (p->target.remote != NULL ? add_there : add_here)(p, input, &group, err);
+            if (rc != LK_OK) {
+                lk_rollout_input_locate(input, &group, err);
+            }
             p->records += rc == LK_OK ? group.count : 0;
             p->groups += rc == LK_OK;
             lk_progress_show(progress, p->records);
@@ -250,8 +253,7 @@ static lk_rc put_all(lk_cli *cli, put *p, lk_err *err)
         lk_progress_end(&progress);
     }
     if (rc != LK_OK && p->records > 0) {
-        lk_context(err, "the first %" PRIu64 " records are in, the rest is not; numbers count from there",
-            p->records);
+        lk_context(err, "the first %" PRIu64 " records are in, the rest is not", p->records);
     }
     lk_rollout_store_unref(p->store);
     lk_rollout_target_close(&p->target);

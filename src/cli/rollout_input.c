@@ -28,6 +28,8 @@ struct lk_rollout_input {
     lk_bytes elements; /* of its array, or its one object, behind those that were read */
     bool     is_array;
     size_t   next;
+    size_t   counted; /* bytes of the document whose line ends are in line_number */
+    size_t   before;  /* records of earlier groups */
     /* rows */
     lk_rollout_rows_in *rows;
 };
@@ -197,10 +199,13 @@ static lk_rc add_object(
 {
     lk_bytes id = {0};
     lk_buf_append_text(&group->json, group->count == 0 ? "{\"records\":[" : ",");
+    lk_rollout_origin origin = {.line = in->line_number, .start = group->json.size};
     if (!lk_rollout_mint(object, lk_uuid_v7(in->options->clock, in->options->random), &group->json, &id)) {
         return lk_refuse(
             err, LK_E_INVALID_REQUEST, "%.100s: record %zu is no JSON object", in->options->path, number);
     }
+    origin.inserted = id.size > 0 ? 0 : group->json.size - origin.start - object.size;
+    lk_buf_append(&group->origins, &origin, sizeof origin);
     lk_rc rc = add_payload(in, group, id, err);
     group->count++;
     return rc;
@@ -268,6 +273,15 @@ static lk_rc take_element(lk_rollout_input *in, lk_bytes *element, lk_err *err)
     return LK_OK;
 }
 
+/* Line ends of the document up to `at`. */
+static void count_lines(lk_rollout_input *in, const char *at)
+{
+    size_t end = (size_t)(at - in->document.data);
+    while (in->counted < end) {
+        in->line_number += in->document.data[in->counted++] == '\n';
+    }
+}
+
 static lk_rc next_elements(lk_rollout_input *in, lk_rollout_group_in *group, lk_err *err)
 {
     lk_rc rc = LK_OK;
@@ -282,6 +296,7 @@ static lk_rc next_elements(lk_rollout_input *in, lk_rollout_group_in *group, lk_
         }
         bool empty = object.size == 0 && in->next == 0 && in->elements.size == 0; /* [] */
         if (rc == LK_OK && !empty) {
+            count_lines(in, object.data);
             rc = add_object(in, group, object, ++in->next, err);
         }
     }
@@ -290,15 +305,75 @@ static lk_rc next_elements(lk_rollout_input *in, lk_rollout_group_in *group, lk_
 
 lk_rc lk_rollout_input_next(lk_rollout_input *in, lk_rollout_group_in *out, lk_err *err)
 {
-    *out = (lk_rollout_group_in){0};
+    *out = (lk_rollout_group_in){.before = in->before};
     if (in->rows != NULL) {
-        return lk_rollout_rows_in_next(in->rows, &out->rows, &out->count, err);
+        lk_rc rc = lk_rollout_rows_in_next(in->rows, &out->rows, &out->count, err);
+        in->before += out->count;
+        return rc;
     }
     lk_rc rc = (in->file != NULL ? next_lines : next_elements)(in, out, err);
     if (rc == LK_OK && out->count > 0) {
         lk_buf_append_text(&out->json, "]}");
     }
+    in->before += out->count;
     return rc;
+}
+
+/* -- where ------------------------------------------------------------------------------------------------------------ */
+
+static bool read_number(const char *text, size_t *out, const char **rest)
+{
+    char *end;
+    *out = strtoull(text, &end, 10);
+    *rest = end;
+    return end != text;
+}
+
+/* Line and byte in it of a byte of the group's text that lies in this record; without one, of the record. */
+static void place_of(const lk_rollout_group_in *group, const lk_rollout_origin *origin, size_t byte,
+    size_t *line, size_t *column)
+{
+    *line = origin->line;
+    *column = 1;
+    for (size_t i = origin->start + origin->inserted; i < byte && i < group->json.size; i++) {
+        bool ends = group->json.data[i] == '\n';
+        *line += ends;
+        *column = ends ? 1 : *column + 1;
+    }
+}
+
+void lk_rollout_input_locate(const lk_rollout_input *in, const lk_rollout_group_in *group, lk_err *err)
+{
+    static const char at_byte[] = " at byte ";
+    const char       *name = strcmp(in->options->path, "-") == 0 ? "stdin" : in->options->path;
+    char              said[LK_ERR_DETAIL_BYTES];
+    lk_rc             rc = err->rc;
+    lk_err            found = {.maybe_applied = err->maybe_applied};
+    (void)snprintf(said, sizeof said, "%s", err->detail);
+    const char *record = strstr(said, "record "), *what = NULL;
+    size_t      index = 0, byte = 0, line = 0, column = 0;
+    if (record == NULL || !read_number(record + 7, &index, &what) || index >= group->count) {
+        return;
+    }
+    if (group->json.size == 0) {
+        rc = lk_refuse(&found, rc, "%.80s row %zu%s", name, group->before + index + 1, what);
+        LK_ASSERT(rc == found.rc);
+        *err = found;
+        return;
+    }
+    char       *at = strstr(said, at_byte);
+    const char *end;
+    bool        has_byte = at != NULL && read_number(at + sizeof at_byte - 1, &byte, &end) && *end == '\0';
+    place_of(group, (const lk_rollout_origin *)(const void *)group->origins.data + index, has_byte ? byte : 0,
+        &line, &column);
+    if (has_byte) {
+        *at = '\0';
+        rc = lk_refuse(&found, rc, "%.80s line %zu, byte %zu%s", name, line, column, what);
+    } else {
+        rc = lk_refuse(&found, rc, "%.80s line %zu%s", name, line, what);
+    }
+    LK_ASSERT(rc == found.rc);
+    *err = found;
 }
 
 /* -- opening --------------------------------------------------------------------------------------------------------- */
@@ -317,6 +392,7 @@ static lk_rc read_document(lk_rollout_input *in, lk_err *err)
             records.size > 0 && records.data[0] == '[' && find_member(text, 1, "rollout_id").size == 0;
         text = wraps ? records : text;
     }
+    in->line_number = 1;
     in->is_array = text.size > 0 && text.data[0] == '[';
     in->elements = in->is_array ? (lk_bytes){text.data + 1, text.size - 1} : text;
     return rc;
@@ -409,6 +485,7 @@ void lk_rollout_group_in_deinit(lk_rollout_group_in *group)
     }
     free(group->payloads);
     lk_buf_deinit(&group->json);
+    lk_buf_deinit(&group->origins);
     lk_shared_array_unref(group->rows);
     *group = (lk_rollout_group_in){0};
 }

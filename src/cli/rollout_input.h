@@ -32,10 +32,18 @@ typedef struct lk_rollout_payload {
     lk_buf bytes;
 } lk_rollout_payload;
 
+typedef struct lk_rollout_origin { /* where a record stood in the user's text */
+    size_t line;                   /* from 1 */
+    size_t start;                  /* in the group's json */
+    size_t inserted;               /* bytes of the id that it got here, behind its brace */
+} lk_rollout_origin;
+
 /* One add: either records as text or rows. */
 typedef struct lk_rollout_group_in {
-    size_t              count; /* 0: the input is at its end */
-    lk_buf              json;  /* {"records":[...]} */
+    size_t              count;   /* 0: the input is at its end */
+    size_t              before;  /* records of groups before it */
+    lk_buf              json;    /* {"records":[...]} */
+    lk_buf              origins; /* of lk_rollout_origin, one a record of json */
     lk_rollout_payload *payloads;
     size_t              payload_count;
     lk_shared_array    *rows;
@@ -47,6 +55,8 @@ LK_MUST_CHECK lk_rc lk_rollout_input_open(
 LK_MUST_CHECK lk_rc lk_rollout_input_next(lk_rollout_input *input, lk_rollout_group_in *out, lk_err *err);
 const struct ArrowSchema *lk_rollout_input_schema(
     const lk_rollout_input *input); /* of rows; NULL: it has text */
+/* A failure of the group that speaks of a record of it, and of a byte of its text, speaks of the user's file, line and byte then. */
+void lk_rollout_input_locate(const lk_rollout_input *input, const lk_rollout_group_in *group, lk_err *err);
 /* At the end: LK_E_USAGE when a payload was given for an id that no record had. */
 LK_MUST_CHECK lk_rc lk_rollout_input_finish(const lk_rollout_input *input, lk_err *err);
 void                lk_rollout_input_close(lk_rollout_input *input);        /* accepts NULL */

@@ -395,9 +395,30 @@ def test_what_is_not_there(server, tmp_path):
 def test_a_bad_record_in_a_later_group_can_be_found(server):
     lines = [json.dumps({"id": f"l{i}", "rollout_id": "r", "reward": "x" if i == 5 else i}) for i in range(8)]
     done = server.cli("put", "late", "-", "--create", "--batch-rows", "4", input="\n".join(lines).encode(), check=False)
-    assert done.returncode == 1 and b'record 1: field "reward"' in done.stderr
-    assert b"the first 4 records are in, the rest is not; numbers count from there" in done.stderr
+    assert done.returncode == 1 and b'stdin line 6, byte 43: field "reward"' in done.stderr
+    assert b"the first 4 records are in, the rest is not" in done.stderr
     assert [row["id"] for row in rows_in(server, "late")] == ["l0", "l1", "l2", "l3"]
+
+
+@pytest.mark.parametrize("there", [True, False])
+@pytest.mark.parametrize("name, text, where", [
+    ("a.ndjson", '{"id":"a","rollout_id":"r"}\n\n{"id":"b","rollout_id":"r","reward":x}\n', 'a.ndjson line 3, byte 37: field "reward"'),
+    ("b.ndjson", '{"rollout_id":"r"}\n\n{"rollout_id":"r","reward":"x"}\n', 'b.ndjson line 3, byte 28: field "reward"'), # ids are given
+    ("c.ndjson", '{"id":"a","rollout_id":"r"}\n{"id":"b"}\n', 'c.ndjson line 2: field "rollout_id"'),
+    ("d.json", '[{"id":"a","rollout_id":"r"},\n\n{"id":"b",\n"rollout_id":"r", "reward":tru}]', 'd.json line 4, byte 28: field "reward"'),
+    ("e.json", '\n{"records": [{"id":"a",\n"rollout_id":7}]}', 'e.json line 3, byte 14: field "rollout_id"'),
+])
+def test_what_is_wrong_with_a_record_is_told_of_the_users_file(server, tmp_path, there, name, text, where):
+    (tmp_path / name).write_text(text)
+    put = server.cli if there else lambda *words, **more: run("rollout", *words, "--data-dir", tmp_path / "d", **more)
+    done = put("put", "place", tmp_path / name, "--create", check=False)
+    assert done.returncode == 1 and where in done.stderr.decode(), done.stderr.decode()
+
+
+def test_what_is_wrong_with_a_row_is_told_of_the_users_file(server, tmp_path):
+    parquet.write_table(pa.table({"id": [f"x{n}" for n in range(5)] + [""], "rollout_id": ["r"] * 6}), tmp_path / "r.parquet")
+    done = server.cli("put", "place", tmp_path / "r.parquet", "--create", "--batch-rows", "2", check=False)
+    assert done.returncode == 1 and 'r.parquet row 6: field "id"' in done.stderr.decode(), done.stderr.decode()
 
 
 def test_another_record_under_a_taken_id_is_no_passing_conflict(server, tmp_path):
