@@ -59,15 +59,8 @@ bool lk_bytes_are_utf8(lk_bytes bytes)
     return true;
 }
 
-void lk_buf_reserve(lk_buf *buf, size_t more)
+static void grow(lk_buf *buf, size_t capacity)
 {
-    LK_ASSERT(more < SIZE_MAX / 2 - buf->size);
-    size_t need = buf->size + more + 1;
-    if (need <= buf->capacity) {
-        return;
-    }
-    size_t capacity = buf->capacity < FIRST_CAPACITY ? FIRST_CAPACITY : buf->capacity * 2;
-    capacity = capacity < need ? need : capacity;
     char *data = realloc(buf->data, capacity);
     if (data == NULL) {
         abort();
@@ -75,6 +68,24 @@ void lk_buf_reserve(lk_buf *buf, size_t more)
     buf->data = data;
     buf->capacity = capacity;
     buf->data[buf->size] = '\0';
+}
+
+void lk_buf_reserve(lk_buf *buf, size_t more)
+{
+    LK_ASSERT(more < SIZE_MAX / 2 - buf->size);
+    size_t need = buf->size + more + 1;
+    if (need > buf->capacity) {
+        size_t capacity = buf->capacity < FIRST_CAPACITY ? FIRST_CAPACITY : buf->capacity * 2;
+        grow(buf, capacity < need ? need : capacity);
+    }
+}
+
+void lk_buf_reserve_exact(lk_buf *buf, size_t more)
+{
+    LK_ASSERT(more < SIZE_MAX / 2 - buf->size);
+    if (buf->size + more + 1 > buf->capacity) {
+        grow(buf, buf->size + more + 1);
+    }
 }
 
 void lk_buf_append(lk_buf *buf, const void *data, size_t size)

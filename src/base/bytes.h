@@ -37,14 +37,15 @@ typedef struct lk_buf {
     size_t size, capacity;
 } lk_buf;
 
-void     lk_buf_reserve(lk_buf *buf, size_t more); /* room for `more` bytes after size */
-void     lk_buf_append(lk_buf *buf, const void *data, size_t size);
-void     lk_buf_append_bytes(lk_buf *buf, lk_bytes bytes);
-void     lk_buf_append_text(lk_buf *buf, const char *text);
-void     lk_buf_append_zeros(lk_buf *buf, size_t count);
-void     lk_buf_format(lk_buf *buf, const char *format, ...) __attribute__((format(printf, 2, 3)));
-void     lk_buf_clear(lk_buf *buf);  /* size 0, memory kept */
-void     lk_buf_deinit(lk_buf *buf); /* idempotent */
+void lk_buf_reserve(lk_buf *buf, size_t more);       /* room for `more` bytes after size */
+void lk_buf_reserve_exact(lk_buf *buf, size_t more); /* the same, and no more: for what grows no further */
+void lk_buf_append(lk_buf *buf, const void *data, size_t size);
+void lk_buf_append_bytes(lk_buf *buf, lk_bytes bytes);
+void lk_buf_append_text(lk_buf *buf, const char *text);
+void lk_buf_append_zeros(lk_buf *buf, size_t count);
+void lk_buf_format(lk_buf *buf, const char *format, ...) __attribute__((format(printf, 2, 3)));
+void lk_buf_clear(lk_buf *buf);  /* size 0, memory kept */
+void lk_buf_deinit(lk_buf *buf); /* idempotent */
 lk_bytes lk_buf_view(const lk_buf *buf);
 
 /* Little- and big-endian fields, any alignment. */

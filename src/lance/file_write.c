@@ -252,8 +252,9 @@ static lk_rc put_page(lk_file_writer *self, column *of, const lk_page_out *page,
     lk_rc           rc = LK_OK;
     lk_page_buffer *buffers = lk_arena_take(&self->arena, sizeof *buffers * (page->buffer_count + 1));
     for (size_t index = 0; rc == LK_OK && index < page->buffer_count; index++) {
-        buffers[index].size = page->buffers[index].size;
-        rc = put_aligned(self, lk_buf_view(&page->buffers[index]), &buffers[index].offset, err);
+        lk_bytes bytes = lk_page_out_buffer(page, index);
+        buffers[index].size = bytes.size;
+        rc = put_aligned(self, bytes, &buffers[index].offset, err);
     }
     lk_pb_put_layout(&page->layout, &any);
     *add_page(of) = (lk_page_meta){.rows = rows,

@@ -110,6 +110,7 @@ void lk_page_crew_start(lk_page_crew *crew, lk_leaf *leaf, uint32_t file_minor, 
     lk_err       ignored = {0};
     bool         small = lk_leaf_bytes(leaf) < SMALL_BYTES;
     lk_leaf_take(leaf, &job->leaf);
+    lk_page_make_room(&job->leaf);
     job->file_minor = file_minor;
     job->column = column;
     atomic_store(&job->state, QUEUED);

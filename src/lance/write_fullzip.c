@@ -39,31 +39,74 @@ static size_t position_width(uint64_t size)
     return size <= UINT8_MAX ? 1 : size <= UINT16_MAX ? 2 : size <= UINT32_MAX ? 4 : 8;
 }
 
-static void zip_text(const lk_leaf *leaf, const lk_values *values, const lk_encoding *text,
-    const lk_page_levels *map, lk_page_out *out)
+size_t lk_zip_overhead(const lk_leaf *leaf)
 {
-    lk_buf   *data = &out->buffers[0], *positions = &out->buffers[1];
-    size_t    width = leaf->offset_bytes;
-    uint64_t *starts = NULL;
-    lk_buf    all = {0};
-    lk_buf_append_zeros(&all, (size_t)(leaf->rows + 1) * 8);
-    starts = (uint64_t *)(void *)all.data;
+    return (size_t)leaf->rows * (1 + leaf->offset_bytes);
+}
+
+/* Whether the page can be made of the values where they lie: long ones are not held twice then. */
+static bool fits_in_leaf(const lk_leaf *leaf, const lk_values *values)
+{
+    return values->bytes == leaf->values.data && leaf->values.size >= LK_PAGE_IN_LEAF_BYTES &&
+           leaf->values.capacity - leaf->values.size > lk_zip_overhead(leaf);
+}
+
+/* Moves the values apart, the last one first, and puts control words and sizes between them. */
+static void zip_in_leaf(const lk_leaf *leaf, const lk_values *values, const lk_page_levels *map,
+    uint64_t *starts, lk_page_out *out)
+{
+    char    *data = leaf->values.data;
+    size_t   control = map->max > 0, width = leaf->offset_bytes;
+    uint64_t end = 0;
+    for (uint64_t row = 0; row < leaf->rows; row++) {
+        bool there = !leaf->has_marks || leaf->marks.data[row] == 0;
+        starts[row] = end;
+        end += control + (there ? width + lk_values_end(values, row + 1) - lk_values_end(values, row) : 0);
+    }
+    starts[leaf->rows] = end;
+    for (uint64_t row = leaf->rows; row-- > 0;) {
+        uint64_t first = lk_values_end(values, row), size = lk_values_end(values, row + 1) - first;
+        char    *at = data + starts[row];
+        if (!leaf->has_marks || leaf->marks.data[row] == 0) {
+            memmove(at + control + width, data + first, (size_t)size);
+            memcpy(at + control, &size, width);
+        }
+        if (control > 0) {
+            *at = (char)map->of_mark[(uint8_t)leaf->marks.data[row]];
+        }
+    }
+    out->in_leaf = (lk_bytes){data, (size_t)end};
+}
+
+static void zip_apart(const lk_leaf *leaf, const lk_values *values, const lk_page_levels *map,
+    uint64_t *starts, lk_page_out *out)
+{
+    lk_buf *data = &out->buffers[0];
     for (uint64_t row = 0; row < leaf->rows; row++) {
         uint64_t first = lk_values_end(values, row), size = lk_values_end(values, row + 1) - first;
         starts[row] = data->size;
         put_control(leaf, map, row, data);
         if (!leaf->has_marks || leaf->marks.data[row] == 0) {
-            lk_buf_append(data, &size, width);
+            lk_buf_append(data, &size, leaf->offset_bytes);
             lk_buf_append(data, values->bytes + first, (size_t)size);
         }
     }
     starts[leaf->rows] = data->size;
-    size_t wide = position_width(data->size);
+}
+
+static void zip_text(const lk_leaf *leaf, const lk_values *values, const lk_encoding *text,
+    const lk_page_levels *map, lk_page_out *out)
+{
+    lk_buf *positions = &out->buffers[1], all = {0};
+    lk_buf_append_zeros(&all, (size_t)(leaf->rows + 1) * 8);
+    uint64_t *starts = (uint64_t *)(void *)all.data;
+    (fits_in_leaf(leaf, values) ? zip_in_leaf : zip_apart)(leaf, values, map, starts, out);
+    size_t wide = position_width(starts[leaf->rows]);
     for (uint64_t row = 0; row <= leaf->rows; row++) {
         lk_buf_append(positions, &starts[row], wide);
     }
     lk_buf_deinit(&all);
-    out->layout.bits_per_offset = (uint32_t)width * 8;
+    out->layout.bits_per_offset = (uint32_t)leaf->offset_bytes * 8;
     out->layout.values = text;
     out->buffer_count = 2;
 }

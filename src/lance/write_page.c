@@ -236,6 +236,7 @@ void lk_page_begin(const lk_leaf *leaf, uint32_t file_minor, lk_page_out *out, l
 {
     out->layout = (lk_page_layout){.large_chunk = file_minor >= 2};
     out->node_count = 0;
+    out->in_leaf = (lk_bytes){0};
     for (size_t buffer = 0; buffer < LK_PAGE_OUT_BUFFERS; buffer++) {
         lk_buf_clear(&out->buffers[buffer]);
     }
@@ -264,6 +265,18 @@ void lk_page_encode(const lk_leaf *leaf, uint32_t file_minor, lk_page_out *out)
     lk_page_begin(leaf, file_minor, out, &map);
     if (!lk_page_without_values(leaf, &map, out) && (file_minor < 2 || !lk_page_constant(leaf, out))) {
         encode_values(leaf, &map, out);
+    }
+}
+
+lk_bytes lk_page_out_buffer(const lk_page_out *out, size_t buffer)
+{
+    return buffer == 0 && out->in_leaf.size > 0 ? out->in_leaf : lk_buf_view(&out->buffers[buffer]);
+}
+
+void lk_page_make_room(lk_leaf *leaf)
+{
+    if (leaf->offset_bytes > 0 && leaf->lists == 0 && leaf->values.size >= LK_PAGE_IN_LEAF_BYTES) {
+        lk_buf_reserve_exact(&leaf->values, lk_zip_overhead(leaf));
     }
 }
 

@@ -23,12 +23,17 @@ typedef struct lk_page_out {
     size_t         node_count;
     lk_buf         buffers[LK_PAGE_OUT_BUFFERS];
     size_t         buffer_count;
+    lk_bytes       in_leaf; /* buffer 0 when it was made of the leaf's values where they lie; else empty */
     lk_value_tools tools;
     lk_buf         plain; /* a buffer of a chunk before it is compressed; a constant */
 } lk_page_out;
 
 /* For a file of version 2.<file_minor>; the leaf has rows; out is reused. */
-void   lk_page_encode(const lk_leaf *leaf, uint32_t file_minor, lk_page_out *out);
+void lk_page_encode(const lk_leaf *leaf, uint32_t file_minor, lk_page_out *out);
+/* A buffer of the page; the leaf is still there. */
+lk_bytes lk_page_out_buffer(const lk_page_out *out, size_t buffer);
+/* Room in the leaf for a page of long values to be made where they lie, so that they are not held twice. Before lk_page_encode. */
+void   lk_page_make_room(lk_leaf *leaf);
 void   lk_page_out_deinit(lk_page_out *out);         /* idempotent */
 size_t lk_page_out_capacity(const lk_page_out *out); /* memory held */
 

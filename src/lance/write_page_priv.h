@@ -95,8 +95,12 @@ void lk_page_no_values(const lk_leaf *leaf, const lk_page_levels *map, lk_page_o
 void lk_page_miniblock(const lk_leaf *leaf, const lk_values *values, bool symbols, const lk_values *items,
     const lk_page_levels *map, lk_page_out *out);
 /* text: the encoding of variable values. */
-void lk_page_fullzip(const lk_leaf *leaf, const lk_values *values, const lk_encoding *text,
-    const lk_page_levels *map, lk_page_out *out);
+/* What control words and sizes add to the values of a page of whole rows, at most; from so many bytes of values on they are put
+ * between them where they lie. */
+enum { LK_PAGE_IN_LEAF_BYTES = 1024 * 1024 };
+size_t lk_zip_overhead(const lk_leaf *leaf);
+void   lk_page_fullzip(const lk_leaf *leaf, const lk_values *values, const lk_encoding *text,
+      const lk_page_levels *map, lk_page_out *out);
 
 /* Empties out and chooses the layers of the leaf's page. */
 void lk_page_begin(const lk_leaf *leaf, uint32_t file_minor, lk_page_out *out, lk_page_levels *map);

@@ -58,3 +58,27 @@ def test_a_retired_shard_with_many_generations_still_lists(tmp_path):
         new.add("rl", rollout.records([generations]))
         assert len(new.list("rl")) == generations + 1
         assert new.get("rl", "r0")["id"] == "r0"
+
+
+def test_a_form_holds_little_more_than_twice_its_payloads(tmp_path):
+    """Once as it came, which becomes the column, and once as the pages of its file."""
+    with rollout.Instance(tmp_path) as instance:
+        instance.create("rl")
+        assert instance.put_blobs("rl", [{"id": "warm", "rollout_id": "t"}], [("0", bytes(MIB))]).status == 201
+        whole = rollout.count(48, 768) * MIB
+        for turn, sizes in enumerate(([whole], [whole // 4 + n for n in range(4)], [whole // 64 - n for n in range(64)])):
+            instance.restart()
+            before = instance.resident()
+            records = [{"id": f"b{turn}-{n}", "rollout_id": "t"} for n in range(len(sizes))]
+            parts = [(str(n), bytes([n + 1]) * size) for n, size in enumerate(sizes)]
+            more = [{"id": f"e{turn}", "rollout_id": "t", "binary_payload": ""}, {"id": f"n{turn}", "rollout_id": "t"}]
+            assert instance.put_blobs("rl", more[:1] + records + more[1:], [(str(int(n) + 1), part) for n, part in parts]
+                                      ).status == 201
+            held = instance.peak() - before
+            assert held <= 2.2 * sum(sizes), f"{len(sizes)} payloads: {held / sum(sizes):.2f} times their size"
+            assert instance.resident() - before <= 64 * MIB, "and nothing of it stays"
+            for merged in (False, True):
+                if merged:
+                    instance.merge("rl")
+                assert all(instance.blob("rl", f"b{turn}-{n}").body == part for n, (_, part) in enumerate(parts))
+                assert instance.blob("rl", f"e{turn}").body == b"" and instance.blob("rl", f"n{turn}").status == 404
