@@ -70,7 +70,9 @@ typedef struct lk_ipc_message {
 typedef struct lk_ipc_encoder lk_ipc_encoder;
 /* Copies schema. LK_E_INVALID_SCHEMA for a type IPC or lake cannot carry. */
 LK_MUST_CHECK lk_rc lk_ipc_encoder_new(const struct ArrowSchema *schema, lk_ipc_encoder **out, lk_err *err);
-void                lk_ipc_encoder_free(lk_ipc_encoder *encoder); /* accepts NULL; messages stay valid */
+/* As new: what it sent before is of another stream. */
+void lk_ipc_encoder_restart(lk_ipc_encoder *encoder);
+void lk_ipc_encoder_free(lk_ipc_encoder *encoder); /* accepts NULL; messages stay valid */
 
 /*
  * The messages that carry one batch, in order: dictionaries that are new or changed since the last batch,

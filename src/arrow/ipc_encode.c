@@ -554,6 +554,13 @@ void lk_ipc_encoder_for_file(lk_ipc_encoder *encoder)
     encoder->for_file = true;
 }
 
+void lk_ipc_encoder_restart(lk_ipc_encoder *encoder)
+{
+    memset(encoder->dictionaries, 0, encoder->dictionary_count * sizeof *encoder->dictionaries);
+    lk_shared_array_unref(encoder->last);
+    encoder->last = NULL;
+}
+
 void lk_ipc_encoder_free(lk_ipc_encoder *encoder)
 {
     if (encoder == NULL) {

@@ -25,7 +25,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-enum { WRITE_BUFFER_BYTES = 64 * 1024, DIRECTORY_MODE = 0755, FILE_MODE = 0644 };
+enum { WRITE_BUFFER_BYTES = 32 * 1024, DIRECTORY_MODE = 0755, FILE_MODE = 0644 };
 
 struct local_reader {
     lk_store_reader base;
@@ -42,7 +42,7 @@ struct local_writer {
     size_t          found;   /* size of the directory's path that was there already; 0: all of it */
     lk_trickle      trickle; /* durable: what is written goes on to the disk */
     size_t          used;
-    char            buffer[WRITE_BUFFER_BYTES];
+    char           *buffer; /* of WRITE_BUFFER_BYTES; NULL: nothing small was written */
 };
 
 static void *take(size_t size)
@@ -226,7 +226,12 @@ static void local_reader_close(lk_store_reader *reader)
 /* Makes directory and what lacks above it; *found: the size of the path that was there. */
 static lk_rc make_directories(const struct local_store *self, char *directory, size_t *found, lk_err *err)
 {
-    bool durable = self->durable && !self->puts_off;
+    bool        durable = self->durable && !self->puts_off;
+    const char *last = strrchr(directory, '/');
+    if (!durable && last != NULL && last != directory && mkdir(directory, DIRECTORY_MODE) == 0) {
+        *found = (size_t)(last - directory); /* as always, but for a store's first objects */
+        return LK_OK;
+    }
     for (*found = strlen(directory);;) {
         char end = directory[*found];
         directory[*found] = '\0';
@@ -274,6 +279,7 @@ static void writer_free(struct local_writer *writer)
     }
     free(writer->temporary);
     free(writer->final);
+    free(writer->buffer);
     free(writer);
 }
 
@@ -293,17 +299,10 @@ static lk_rc local_create(lk_store *store, lk_bytes key, lk_store_writer **out, 
     if (rc != LK_OK) {
         return rc;
     }
-    struct local_writer *writer = malloc(sizeof *writer); /* the buffer needs no zeros */
-    if (writer == NULL) {
-        abort();
-    }
+    struct local_writer *writer = take(sizeof *writer);
     writer->base.store = store;
     writer->fd = -1;
-    writer->failed = false;
-    writer->temporary = NULL;
     writer->final = lk_local_path(self, key);
-    writer->used = writer->found = 0;
-    writer->trickle = (lk_trickle){0};
     rc = open_temporary(writer, err);
     if (rc != LK_OK) {
         writer_free(writer);
@@ -339,13 +338,17 @@ static lk_rc local_write(lk_store_writer *base, const void *data, size_t size, l
 {
     struct local_writer *writer = (struct local_writer *)base;
     lk_rc                rc = LK_OK;
-    if (size > sizeof writer->buffer - writer->used) {
+    if (size > WRITE_BUFFER_BYTES - writer->used) {
         rc = flush(writer, err);
     }
-    if (rc == LK_OK && size >= sizeof writer->buffer) {
+    if (rc == LK_OK && size >= WRITE_BUFFER_BYTES) {
         return write_through(writer, (lk_bytes){data, size}, err);
     }
     if (rc == LK_OK && size > 0) {
+        if (writer->buffer == NULL) {
+            writer->buffer = malloc(WRITE_BUFFER_BYTES);
+            LK_ASSERT(writer->buffer != NULL);
+        }
         memcpy(writer->buffer + writer->used, data, size);
         writer->used += size;
     }
@@ -579,7 +582,7 @@ static lk_rc local_put_if_absent(lk_store *store, lk_bytes key, lk_bytes bytes, 
     if (rc != LK_OK) {
         return rc;
     }
-    rc = local_write(writer, bytes.data, bytes.size, err);
+    rc = write_through((struct local_writer *)writer, bytes, err);
     if (rc != LK_OK) {
         local_abandon(writer);
         return rc;

@@ -8,7 +8,6 @@
 #include "lance/manifest.h"
 #include "lance/pb_table.h"
 #include "rollout/bloom.h"
-#include "rollout/pk_index.h"
 #include "rollout/shard.h"
 
 #include <inttypes.h>
@@ -61,6 +60,7 @@ void lk_generation_form_deinit(lk_generation_form *form)
     lk_schema_release(&form->schema);
     lk_lance_schema_close(form->lance);
     lk_buf_deinit(&form->body);
+    lk_pk_index_form_deinit(&form->ids);
     *form = (lk_generation_form){0};
 }
 
@@ -72,6 +72,9 @@ static lk_rc make_form(lk_generation_form *form, const struct ArrowSchema *schem
     }
     lk_generation_form_deinit(form);
     lk_rc rc = lk_schema_copy(schema, &form->schema, err);
+    if (rc == LK_OK) {
+        rc = lk_pk_index_form_init(&form->ids, err);
+    }
     if (rc == LK_OK) {
         rc = lk_lance_schema_from_arrow(schema, &form->lance, err);
     }
@@ -194,7 +197,7 @@ lk_rc lk_generation_write(const lk_lance_env *env, lk_generation_form *form, lk_
         rc = write_dataset(&inside, form, rows, err);
     }
     if (rc == LK_OK) {
-        rc = lk_pk_index_write(inside.store, rows->ids, rows->row_count, err);
+        rc = lk_pk_index_write(inside.store, &form->ids, rows->ids, rows->row_count, err);
     }
     if (rc != LK_OK) {
         err->maybe_applied = false; /* nothing refers to it */

@@ -16,6 +16,7 @@
  */
 #include "lance/dataset.h"
 #include "lance/schema.h"
+#include "rollout/pk_index.h"
 #include "rollout/shard_manifest.h"
 
 /* Below data/. Another name, should what the manifest says ever change. */
@@ -35,6 +36,7 @@ typedef struct lk_generation_form {
     struct ArrowSchema schema;
     lk_lance_schema   *lance;
     lk_buf             body; /* of the manifest, without a fragment */
+    lk_pk_index_form   ids;
 } lk_generation_form;
 void lk_generation_form_deinit(lk_generation_form *form); /* accepts zero */
 

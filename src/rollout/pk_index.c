@@ -30,16 +30,41 @@ static void set_metadata(struct ArrowSchema *schema)
     ArrowBufferReset(&metadata);
 }
 
-/* A batch to be filled for these columns. */
-static lk_rc begin(
-    const lk_bytes *columns, size_t count, struct ArrowSchema *schema, struct ArrowArray *batch, lk_err *err)
+lk_rc lk_pk_index_form_init(lk_pk_index_form *form, lk_err *err)
 {
-    lk_rc rc = lk_columns_parse(columns, count, schema, err);
-    if (rc == LK_OK && (ArrowArrayInitFromSchema(batch, schema, NULL) != NANOARROW_OK ||
-                           ArrowArrayStartAppending(batch) != NANOARROW_OK)) {
-        rc = lk_fail(err, LK_E_LIMIT, "no memory for an index");
+    static const lk_bytes data[] = {{"values:utf8?", 12}, {"ids:uint64", 10}};
+    static const lk_bytes lookup[] = {
+        {"min:utf8?", 9}, {"max:utf8?", 9}, {"null_count:uint32", 17}, {"page_idx:uint32", 15}};
+    *form = (lk_pk_index_form){0};
+    lk_rc rc = lk_columns_parse(data, 2, &form->data_columns, err);
+    if (rc == LK_OK) {
+        rc = lk_lance_schema_from_arrow(&form->data_columns, &form->data, err);
+    }
+    if (rc == LK_OK) {
+        rc = lk_columns_parse(lookup, 4, &form->lookup_columns, err);
+    }
+    if (rc == LK_OK) {
+        set_metadata(&form->lookup_columns);
+        rc = lk_lance_schema_from_arrow(&form->lookup_columns, &form->lookup, err);
     }
     return rc;
+}
+
+void lk_pk_index_form_deinit(lk_pk_index_form *form)
+{
+    lk_lance_schema_close(form->data);
+    lk_lance_schema_close(form->lookup);
+    lk_schema_release(&form->data_columns);
+    lk_schema_release(&form->lookup_columns);
+    *form = (lk_pk_index_form){0};
+}
+
+/* A batch to be filled for these columns. */
+static lk_rc begin(const struct ArrowSchema *schema, struct ArrowArray *batch, lk_err *err)
+{
+    bool begun = ArrowArrayInitFromSchema(batch, schema, NULL) == NANOARROW_OK &&
+                 ArrowArrayStartAppending(batch) == NANOARROW_OK;
+    return begun ? LK_OK : lk_fail(err, LK_E_LIMIT, "no memory for an index");
 }
 
 static bool add_text(struct ArrowArray *column, lk_bytes text)
@@ -50,15 +75,14 @@ static bool add_text(struct ArrowArray *column, lk_bytes text)
 
 /* Takes the batch. */
 static lk_rc write_file(
-    lk_store *store, lk_bytes key, const struct ArrowSchema *schema, struct ArrowArray *batch, lk_err *err)
+    lk_store *store, lk_bytes key, const lk_lance_schema *lance, struct ArrowArray *batch, lk_err *err)
 {
-    lk_arena         arena = {0};
-    lk_lance_schema *lance = NULL;
-    lk_file_writer  *writer = NULL;
-    lk_file_written  written;
-    lk_rc            rc = ArrowArrayFinishBuildingDefault(batch, NULL) == NANOARROW_OK
-                              ? lk_lance_schema_from_arrow(schema, &lance, err)
-                              : lk_fail(err, LK_E_LIMIT, "an index could not be built");
+    lk_arena        arena = {0};
+    lk_file_writer *writer = NULL;
+    lk_file_written written;
+    lk_rc           rc = ArrowArrayFinishBuildingDefault(batch, NULL) == NANOARROW_OK
+                             ? LK_OK
+                             : lk_fail(err, LK_E_LIMIT, "an index could not be built");
     if (rc == LK_OK) {
         rc = lk_file_writer_open(store, key, lance, FILE_MINOR, NULL, &writer, err);
     }
@@ -71,19 +95,17 @@ static lk_rc write_file(
             lk_file_writer_abandon(writer);
         }
     }
-    lk_lance_schema_close(lance);
     lk_array_release(batch);
     lk_arena_close(&arena);
     return rc;
 }
 
-static lk_rc write_data(lk_store *store, const entry *entries, size_t count, lk_err *err)
+static lk_rc write_data(
+    lk_store *store, const lk_pk_index_form *form, const entry *entries, size_t count, lk_err *err)
 {
-    static const lk_bytes columns[] = {{"values:utf8?", 12}, {"ids:uint64", 10}};
-    struct ArrowSchema    schema = {0};
-    struct ArrowArray     batch = {0};
-    lk_rc                 rc = begin(columns, 2, &schema, &batch, err);
-    bool                  added = true;
+    struct ArrowArray batch = {0};
+    lk_rc             rc = begin(&form->data_columns, &batch, err);
+    bool              added = true;
     for (size_t i = 0; rc == LK_OK && added && i < count; i++) {
         added = add_text(batch.children[0], entries[i].id) &&
                 ArrowArrayAppendUInt(batch.children[1], entries[i].row) == NANOARROW_OK;
@@ -93,21 +115,18 @@ static lk_rc write_data(lk_store *store, const entry *entries, size_t count, lk_
     }
     if (rc == LK_OK) {
         batch.length = (int64_t)count;
-        rc = write_file(store, LK_LITERAL("_pk_index/page_data.lance"), &schema, &batch, err);
+        rc = write_file(store, LK_LITERAL("_pk_index/page_data.lance"), form->data, &batch, err);
     }
     lk_array_release(&batch);
-    lk_schema_release(&schema);
     return rc;
 }
 
-static lk_rc write_lookup(lk_store *store, const entry *entries, size_t count, lk_err *err)
+static lk_rc write_lookup(
+    lk_store *store, const lk_pk_index_form *form, const entry *entries, size_t count, lk_err *err)
 {
-    static const lk_bytes columns[] = {
-        {"min:utf8?", 9}, {"max:utf8?", 9}, {"null_count:uint32", 17}, {"page_idx:uint32", 15}};
-    struct ArrowSchema schema = {0};
-    struct ArrowArray  batch = {0};
-    lk_rc              rc = begin(columns, 4, &schema, &batch, err);
-    bool               added = true;
+    struct ArrowArray batch = {0};
+    lk_rc             rc = begin(&form->lookup_columns, &batch, err);
+    bool              added = true;
     for (size_t at = 0, page = 0; rc == LK_OK && added && at < count; at += PAGE_ROWS, page++) {
         size_t last = count - at < PAGE_ROWS ? count - 1 : at + PAGE_ROWS - 1;
         added = add_text(batch.children[0], entries[at].id) &&
@@ -120,15 +139,14 @@ static lk_rc write_lookup(lk_store *store, const entry *entries, size_t count, l
         rc = lk_fail(err, LK_E_LIMIT, "no memory for an index");
     }
     if (rc == LK_OK) {
-        set_metadata(&schema);
-        rc = write_file(store, LK_LITERAL("_pk_index/page_lookup.lance"), &schema, &batch, err);
+        rc = write_file(store, LK_LITERAL("_pk_index/page_lookup.lance"), form->lookup, &batch, err);
     }
     lk_array_release(&batch);
-    lk_schema_release(&schema);
     return rc;
 }
 
-lk_rc lk_pk_index_write(lk_store *store, const lk_bytes *ids, size_t count, lk_err *err)
+lk_rc lk_pk_index_write(
+    lk_store *store, const lk_pk_index_form *form, const lk_bytes *ids, size_t count, lk_err *err)
 {
     entry *entries = calloc(count + 1, sizeof *entries);
     LK_ASSERT(entries != NULL);
@@ -136,9 +154,9 @@ lk_rc lk_pk_index_write(lk_store *store, const lk_bytes *ids, size_t count, lk_e
         entries[i] = (entry){ids[i], i};
     }
     qsort(entries, count, sizeof *entries, by_id);
-    lk_rc rc = write_data(store, entries, count, err);
+    lk_rc rc = write_data(store, form, entries, count, err);
     if (rc == LK_OK) {
-        rc = write_lookup(store, entries, count, err);
+        rc = write_lookup(store, form, entries, count, err);
     }
     free(entries);
     return rc;

@@ -6,8 +6,19 @@
  * entries, page_lookup.lance (min, max, null_count, page_idx). Threads: stateless.
  */
 #include "io/store.h"
+#include "lance/schema.h"
+
+/* The columns of the two files, made once. */
+typedef struct lk_pk_index_form {
+    struct ArrowSchema data_columns, lookup_columns;
+    lk_lance_schema   *data, *lookup;
+} lk_pk_index_form;
+LK_MUST_CHECK lk_rc lk_pk_index_form_init(
+    lk_pk_index_form *form, lk_err *err);             /* deinit also after a failure */
+void lk_pk_index_form_deinit(lk_pk_index_form *form); /* accepts zero */
 
 /* Writes both files for rows 0 .. count-1 with these ids, which are distinct. store: rooted at the generation. */
-LK_MUST_CHECK lk_rc lk_pk_index_write(lk_store *store, const lk_bytes *ids, size_t count, lk_err *err);
+LK_MUST_CHECK lk_rc lk_pk_index_write(
+    lk_store *store, const lk_pk_index_form *form, const lk_bytes *ids, size_t count, lk_err *err);
 
 #endif

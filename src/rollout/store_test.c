@@ -158,7 +158,8 @@ static void leave_entry(lk_uuid shard, uint64_t position, const char *lines)
 {
     lk_err             err = {0};
     bool               created;
-    lk_buf             entry = {0};
+    lk_bytes           entry;
+    lk_wal_form        form = {0};
     struct ArrowSchema schema = {0};
     struct ArrowArray  batch = {0};
     lk_records        *records = NULL;
@@ -167,13 +168,13 @@ static void leave_entry(lk_uuid shard, uint64_t position, const char *lines)
     assert_int_equal(lk_records_read_ndjson(records, lk_bytes_of(lines), &err), LK_OK);
     assert_int_equal(lk_records_finish(records, false, &batch, &err), LK_OK);
     lk_shared_array *rows = lk_array_share(&batch);
-    assert_int_equal(lk_wal_encode(&schema, &rows, 1, 1, &entry, &err), LK_OK);
-    assert_int_equal(lk_wal_put(store, shard, position, lk_buf_view(&entry), &created, &err), LK_OK);
+    assert_int_equal(lk_wal_encode(&form, &schema, &rows, 1, 1, &entry, &err), LK_OK);
+    assert_int_equal(lk_wal_put(store, shard, position, entry, &created, &err), LK_OK);
     assert_true(created);
     lk_shared_array_unref(rows);
     lk_records_close(records);
     lk_schema_release(&schema);
-    lk_buf_deinit(&entry);
+    lk_wal_form_deinit(&form);
 }
 
 static void rows_that_only_the_log_has_come_back_once(void **state)

@@ -3,6 +3,7 @@
 
 #include "arrow/ipc.h"
 #include "arrow/schema.h"
+#include "rollout/generation.h"
 #include "rollout/shard.h"
 
 #include <inttypes.h>
@@ -10,19 +11,9 @@
 
 #define EPOCH_KEY "writer_epoch"
 
+enum { ENTRY_KEPT_MAX = 8 * 1024 * 1024 }; /* memory for larger entries is given back */
+
 /* -- writing ----------------------------------------------------------------------------------------------------- */
-
-typedef struct buf_sink {
-    lk_ipc_sink base;
-    lk_buf     *out;
-} buf_sink;
-
-static lk_rc sink_write(lk_ipc_sink *sink, const void *data, size_t size, lk_err *err)
-{
-    (void)err;
-    lk_buf_append(((buf_sink *)sink)->out, data, size);
-    return LK_OK;
-}
 
 /* The schema with this epoch for all its metadata. */
 static lk_rc stamp(const struct ArrowSchema *schema, uint64_t epoch, struct ArrowSchema *out, lk_err *err)
@@ -42,24 +33,78 @@ static lk_rc stamp(const struct ArrowSchema *schema, uint64_t epoch, struct Arro
     return LK_OK;
 }
 
-lk_rc lk_wal_encode(const struct ArrowSchema *schema, lk_shared_array *const *batches, size_t count,
-    uint64_t epoch, lk_buf *out, lk_err *err)
+void lk_wal_form_deinit(lk_wal_form *form)
+{
+    lk_schema_release(&form->schema);
+    lk_ipc_encoder_free(form->encoder);
+    lk_buf_deinit(&form->head);
+    lk_buf_deinit(&form->entry);
+    *form = (lk_wal_form){0};
+}
+
+static lk_rc make_form(lk_wal_form *form, const struct ArrowSchema *schema, uint64_t epoch, lk_err *err)
 {
     struct ArrowSchema stamped = {0};
-    buf_sink           sink = {.base = {sink_write}, .out = out};
-    lk_ipc_writer     *writer = NULL;
-    lk_rc              rc = stamp(schema, epoch, &stamped, err);
+    if (form->encoder != NULL && form->epoch == epoch && lk_generation_same_columns(&form->schema, schema)) {
+        return LK_OK;
+    }
+    lk_wal_form_deinit(form);
+    lk_rc rc = lk_schema_copy(schema, &form->schema, err);
     if (rc == LK_OK) {
-        rc = lk_ipc_writer_open(&stamped, LK_IPC_STREAM, &sink.base, &writer, err);
-    }
-    for (size_t i = 0; rc == LK_OK && i < count; i++) {
-        rc = lk_ipc_writer_write(writer, batches[i], err);
+        rc = stamp(schema, epoch, &stamped, err);
     }
     if (rc == LK_OK) {
-        rc = lk_ipc_writer_finish(writer, err);
+        rc = lk_ipc_schema_encode(&stamped, LK_IPC_ENCAPSULATED, &form->head, err);
     }
-    lk_ipc_writer_close(writer);
+    if (rc == LK_OK) {
+        rc = lk_ipc_encoder_new(&stamped, &form->encoder, err);
+    }
+    form->epoch = epoch;
     lk_schema_release(&stamped);
+    return rc;
+}
+
+static void put_message(const lk_ipc_message *message, lk_buf *out)
+{
+    static const char zeros[64] = {0};
+    lk_ipc_frame(message->header, out);
+    lk_buf_reserve(out, message->body_size + 8); /* and the end */
+    for (size_t i = 0; i < message->segment_count; i++) {
+        lk_buf_append(out, message->segments[i].data, message->segments[i].size);
+        lk_buf_append(out, zeros, message->segments[i].padding);
+    }
+}
+
+static lk_rc put_batch(lk_wal_form *form, lk_shared_array *batch, lk_err *err)
+{
+    lk_ipc_message *messages = NULL;
+    size_t          count = 0;
+    lk_rc           rc = lk_ipc_encode(form->encoder, batch, &messages, &count, err);
+    for (size_t i = 0; rc == LK_OK && i < count; i++) {
+        put_message(&messages[i], &form->entry);
+    }
+    lk_ipc_messages_free(messages, count);
+    return rc;
+}
+
+lk_rc lk_wal_encode(lk_wal_form *form, const struct ArrowSchema *schema, lk_shared_array *const *batches,
+    size_t count, uint64_t epoch, lk_bytes *out, lk_err *err)
+{
+    static const unsigned char end[8] = {0xFF, 0xFF, 0xFF, 0xFF}; /* continuation, and nothing */
+    lk_rc                      rc = make_form(form, schema, epoch, err);
+    if (rc == LK_OK && form->entry.size > ENTRY_KEPT_MAX) {
+        lk_buf_deinit(&form->entry);
+    }
+    lk_buf_clear(&form->entry);
+    lk_buf_append_bytes(&form->entry, lk_buf_view(&form->head));
+    for (size_t i = 0; rc == LK_OK && i < count; i++) {
+        rc = put_batch(form, batches[i], err);
+    }
+    lk_buf_append(&form->entry, end, sizeof end);
+    if (form->encoder != NULL) {
+        lk_ipc_encoder_restart(form->encoder); /* it keeps no batch */
+    }
+    *out = lk_buf_view(&form->entry);
     return rc;
 }
 

@@ -8,13 +8,22 @@
  * Invariant: a position is written once; whoever finds the next one taken looks whether the shard was claimed.
  * Threads: stateless.
  */
-#include "arrow/batch.h"
+#include "arrow/ipc.h"
 #include "io/store.h"
 #include "rollout/shard_manifest.h"
 
-/* Appends the stream of these batches. */
-LK_MUST_CHECK lk_rc lk_wal_encode(const struct ArrowSchema *schema, lk_shared_array *const *batches,
-    size_t count, uint64_t epoch, lk_buf *out, lk_err *err);
+/* What a writer keeps from one entry to the next. */
+typedef struct lk_wal_form {
+    struct ArrowSchema schema; /* without the epoch */
+    uint64_t           epoch;
+    lk_ipc_encoder    *encoder;
+    lk_buf             head, entry; /* the schema's message; the last entry */
+} lk_wal_form;
+void lk_wal_form_deinit(lk_wal_form *form); /* accepts zero */
+
+/* The stream of these batches, in the form's memory until the next one. */
+LK_MUST_CHECK lk_rc lk_wal_encode(lk_wal_form *form, const struct ArrowSchema *schema,
+    lk_shared_array *const *batches, size_t count, uint64_t epoch, lk_bytes *out, lk_err *err);
 
 /* As lk_store_stage: an entry that is written with what it is the log of, and gets its name afterwards. */
 LK_MUST_CHECK lk_rc lk_wal_stage(

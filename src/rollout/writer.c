@@ -10,6 +10,7 @@ struct lk_rollout_writer {
     uint64_t                  log_next, fenced_until_ms; /* of whoever leads */
     bool                      claimed;
     lk_generation_form        form;     /* of whoever leads */
+    lk_wal_form               log;      /* of whoever leads */
     lk_unsealed               unsealed; /* of whoever leads; empty unless claimed */
     bool      owes;   /* deferred, of whoever leads: the log may hold rows that are not visible */
     lk_thread sealer; /* deferred: runs seal_in_time */
@@ -65,34 +66,34 @@ static lk_rc check_claim(lk_rollout_writer *w, lk_err *err)
     return rc;
 }
 
+static lk_rc encode_log(lk_rollout_writer *w, const lk_generation_rows *rows, lk_bytes *entry, lk_err *err)
+{
+    return lk_wal_encode(&w->log, rows->schema, rows->batches, rows->batch_count, w->shard.epoch, entry, err);
+}
+
 static lk_rc write_log(lk_rollout_writer *w, const lk_generation_rows *rows, uint64_t *position, lk_err *err)
 {
-    lk_buf entry = {0};
-    bool   created = false;
-    lk_rc  rc = lk_wal_encode(rows->schema, rows->batches, rows->batch_count, w->shard.epoch, &entry, err);
+    lk_bytes entry;
+    bool     created = false;
+    lk_rc    rc = encode_log(w, rows, &entry, err);
     while (rc == LK_OK && !created) {
         *position = w->log_next++;
-        rc = lk_wal_put(
-            w->options.env->store, w->options.shard, *position, lk_buf_view(&entry), &created, err);
+        rc = lk_wal_put(w->options.env->store, w->options.shard, *position, entry, &created, err);
         if (rc == LK_OK && !created) { /* a writer's that we fenced: it was not acknowledged */
             rc = check_claim(w, err);
         }
     }
-    lk_buf_deinit(&entry);
     return rc;
 }
 
 /* Where every generation has its entry, nobody waits for that: its bytes are written with the other files, under no name. */
 static lk_rc stage_log(
-    lk_rollout_writer *w, const lk_generation_rows *rows, lk_store_staged **entry, lk_err *err)
+    lk_rollout_writer *w, const lk_generation_rows *rows, lk_store_staged **staged, lk_err *err)
 {
-    lk_buf bytes = {0};
-    lk_rc  rc = lk_wal_encode(rows->schema, rows->batches, rows->batch_count, w->shard.epoch, &bytes, err);
-    if (rc == LK_OK) {
-        rc = lk_wal_stage(w->options.late, w->options.shard, w->log_next, lk_buf_view(&bytes), entry, err);
-    }
-    lk_buf_deinit(&bytes);
-    return rc;
+    lk_bytes entry;
+    lk_rc    rc = encode_log(w, rows, &entry, err);
+    return rc != LK_OK ? rc
+                       : lk_wal_stage(w->options.late, w->options.shard, w->log_next, entry, staged, err);
 }
 
 /* It gets its name once a manifest says that the generation has its rows: no claim reads it any more, so it may get lost,
@@ -559,6 +560,7 @@ void lk_rollout_writer_free(lk_rollout_writer *w)
     (void)rc; /* else the next claim replays the log */
     lk_unsealed_clear(&w->unsealed);
     lk_generation_form_deinit(&w->form);
+    lk_wal_form_deinit(&w->log);
     lk_shard_writer_deinit(&w->shard);
     lk_cond_deinit(&w->ending);
     lk_cond_deinit(&w->changed);

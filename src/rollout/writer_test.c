@@ -275,15 +275,16 @@ static void a_log_entry_of_a_dead_writer_is_replayed(void **state)
 {
     lk_err             err = {0};
     bool               created;
-    lk_buf             entry = {0};
+    lk_bytes           entry;
+    lk_wal_form        form = {0};
     lk_store          *store = open_root();
     lk_lance_env       env = env_of(store);
     lk_rollout_writer *first = writer_on(&env);
     assert_int_equal(add(first, "a", &err), LK_OK);
     lk_bytes         ids[] = {LK_LITERAL("l"), LK_LITERAL("m")};
     lk_shared_array *rows = rows_of(ids, 2);
-    assert_int_equal(lk_wal_encode(&schema, &rows, 1, 1, &entry, &err), LK_OK);
-    assert_int_equal(lk_wal_put(store, shard_id(), 2, lk_buf_view(&entry), &created, &err), LK_OK);
+    assert_int_equal(lk_wal_encode(&form, &schema, &rows, 1, 1, &entry, &err), LK_OK);
+    assert_int_equal(lk_wal_put(store, shard_id(), 2, entry, &created, &err), LK_OK);
     assert_true(created);
     lk_rollout_writer *second = writer_on(&env);
     assert_int_equal(add(second, "b", &err), LK_OK);
@@ -291,7 +292,7 @@ static void a_log_entry_of_a_dead_writer_is_replayed(void **state)
     lk_shared_array_unref(rows);
     lk_rollout_writer_free(first);
     lk_rollout_writer_free(second);
-    lk_buf_deinit(&entry);
+    lk_wal_form_deinit(&form);
     lk_store_close(store);
 }
 
@@ -299,19 +300,20 @@ static void a_log_entry_of_a_later_epoch_fences(void **state)
 {
     lk_err             err = {0};
     bool               created;
-    lk_buf             entry = {0};
+    lk_bytes           entry;
+    lk_wal_form        form = {0};
     lk_store          *store = open_root();
     lk_lance_env       env = env_of(store);
     lk_bytes           id = LK_LITERAL("l");
     lk_shared_array   *rows = rows_of(&id, 1);
     lk_rollout_writer *writer = writer_on(&env);
-    assert_int_equal(lk_wal_encode(&schema, &rows, 1, 7, &entry, &err), LK_OK);
-    assert_int_equal(lk_wal_put(store, shard_id(), 1, lk_buf_view(&entry), &created, &err), LK_OK);
+    assert_int_equal(lk_wal_encode(&form, &schema, &rows, 1, 7, &entry, &err), LK_OK);
+    assert_int_equal(lk_wal_put(store, shard_id(), 1, entry, &created, &err), LK_OK);
     assert_int_equal(add(writer, "b", &err), LK_E_SHARD_FENCED);
     expect_rows("");
     lk_shared_array_unref(rows);
     lk_rollout_writer_free(writer);
-    lk_buf_deinit(&entry);
+    lk_wal_form_deinit(&form);
     lk_store_close(store);
 }
 
