@@ -18,17 +18,17 @@ enum { PIECE_BYTES = 16 * 1024 };
 #define TIME    LK_RECORD_COLUMN_created_at
 
 typedef struct admission {
-    lk_rollout_snapshot *snapshot;
-    lk_rollout_conflict  policy;
-    struct ArrowSchema   schema, found_schema; /* of requests; of what the snapshot finds */
-    lk_id_map           *group;                /* ids of the adds before; place: index of the add, row */
-    lk_id_map           *own;                  /* of the add at hand, until it is let in */
-    lk_rollout_add     **adds;                 /* by index */
-    uint8_t            **selections;           /* of each add's rows: written or not */
-    bool                *misfits;              /* adds that the table cannot take */
-    struct ArrowArray    found;                /* rows of the snapshot with ids of the group */
-    lk_id_map           *found_ids;
-    lk_arena            *arena;
+    lk_rollout_snapshot      *snapshot;
+    lk_rollout_conflict       policy;
+    const struct ArrowSchema *schema, *found_schema; /* of requests; of what the snapshot finds */
+    lk_id_map                *group;      /* ids of the adds before; place: index of the add, row */
+    lk_id_map                *own;        /* of the add at hand, until it is let in */
+    lk_rollout_add          **adds;       /* by index */
+    uint8_t                 **selections; /* of each add's rows: written or not */
+    bool                     *misfits;    /* adds that the table cannot take */
+    struct ArrowArray         found;      /* rows of the snapshot with ids of the group */
+    lk_id_map                *found_ids;
+    lk_arena                 *arena;
 } admission;
 
 static const lk_rollout_request *request_of(const lk_rollout_add *add)
@@ -125,7 +125,7 @@ static bool same_as_earlier(const admission *a, const lk_rollout_add *add, int64
 {
     bool    with_time = has_time(add, row) && has_time(other, other_row);
     int64_t here = at(add, row), there = at(other, other_row);
-    return same_text(&a->schema, batch_of(add), here, &a->schema, batch_of(other), there, with_time) &&
+    return same_text(a->schema, batch_of(add), here, a->schema, batch_of(other), there, with_time) &&
            same_payload(batch_of(add)->children[PAYLOAD], here, batch_of(other)->children[PAYLOAD], there);
 }
 
@@ -153,7 +153,7 @@ static lk_rc same_as_stored(
     lk_rollout_blob *stored = NULL;
     bool             found = false;
     *same = same_text(
-        &a->schema, batch_of(add), at(add, row), &a->found_schema, &a->found, found_row, has_time(add, row));
+        a->schema, batch_of(add), at(add, row), a->found_schema, &a->found, found_row, has_time(add, row));
     if (!*same) {
         return LK_OK;
     }
@@ -300,11 +300,11 @@ static lk_rc take_rows(admission *a, lk_shared_array *batch, const uint8_t *sele
     if (selected == (size_t)array->length) {
         rows = lk_shared_array_ref(batch);
     } else {
-        rc = lk_array_filter(&a->schema, array, selection, (int64_t)selected, &few, err);
+        rc = lk_array_filter(a->schema, array, selection, (int64_t)selected, &few, err);
         rows = rc == LK_OK ? lk_array_share(&few) : NULL;
     }
     if (rc == LK_OK) {
-        rc = lk_base_table_align(lk_dataset_schema(a->snapshot->base), &a->schema, rows, &aligned, err);
+        rc = lk_base_table_align(lk_dataset_schema(a->snapshot->base), a->schema, rows, &aligned, err);
     }
     *out = rc == LK_OK ? lk_array_share(&aligned) : NULL;
     lk_shared_array_unref(rows);
@@ -440,8 +440,8 @@ lk_rc lk_rollout_admit(lk_rollout_snapshot *snapshot, lk_rollout_conflict policy
     size_t    add_count = 0, row_count = 0;
     bool      taken = false;
     make_room(&a, adds, out, &add_count, &row_count);
-    lk_record_schema(true, &a.schema);
-    lk_rollout_rows_schema(&a.found_schema);
+    a.schema = lk_record_columns();
+    a.found_schema = lk_rollout_rows_columns();
     lk_rc rc = look_up(&a, row_count, err);
     while (rc == LK_OK && !taken) { /* every round without success finds a misfit */
         give_back(out);
@@ -451,7 +451,5 @@ lk_rc lk_rollout_admit(lk_rollout_snapshot *snapshot, lk_rollout_conflict policy
     lk_array_release(&a.found);
     lk_id_map_free(a.found_ids);
     lk_id_map_free(a.group);
-    lk_schema_release(&a.schema);
-    lk_schema_release(&a.found_schema);
     return rc;
 }

@@ -1,5 +1,6 @@
 /* base_table.c - see base_table.h. */
 #include "rollout/base_table.h"
+#include "rollout/generation.h"
 
 #include "arrow/cast.h"
 #include "arrow/schema.h"
@@ -149,10 +150,14 @@ lk_rc lk_base_table_align(const struct ArrowSchema *table, const struct ArrowSch
     lk_shared_array *batch, struct ArrowArray *out, lk_err *err)
 {
     const struct ArrowArray *array = lk_shared_array_get(batch);
-    size_t                   column_count = (size_t)schema->n_children, count = 0;
-    size_t                  *chosen = calloc(column_count + 1, sizeof *chosen);
-    struct ArrowArray       *columns = calloc(column_count + 1, sizeof *columns), few = {0};
-    struct ArrowSchema       few_schema = {0};
+    if (lk_generation_same_columns(table, schema)) {
+        lk_shared_batch_slice(batch, 0, array->length, out);
+        return LK_OK;
+    }
+    size_t             column_count = (size_t)schema->n_children, count = 0;
+    size_t            *chosen = calloc(column_count + 1, sizeof *chosen);
+    struct ArrowArray *columns = calloc(column_count + 1, sizeof *columns), few = {0};
+    struct ArrowSchema few_schema = {0};
     LK_ASSERT(chosen != NULL && columns != NULL);
     lk_rc rc = choose(table, schema, array, chosen, &count, err);
     if (rc == LK_OK) {

@@ -9,6 +9,7 @@
 #include "lance/schema.h"
 
 #include <inttypes.h>
+#include <pthread.h>
 #include <stdlib.h>
 
 enum { CHARGE_STEP = 256 * 1024 };
@@ -20,17 +21,16 @@ typedef struct record_row {
 } record_row;
 
 struct lk_records {
-    uint64_t           now_us;
-    lk_budget         *budget;
-    size_t             charged, used;
-    struct ArrowSchema schema;
-    struct ArrowArray  batch;
-    lk_buf             rows;  /* of record_row */
-    record_row         now;   /* the present record's */
-    uint64_t           set;   /* its columns, by bit */
-    lk_arena           arena; /* roles and copied payloads */
-    lk_bytes           roles[LK_RECORD_ROLES_MAX];
-    size_t             role_count;
+    uint64_t          now_us;
+    lk_budget        *budget;
+    size_t            charged, used;
+    struct ArrowArray batch;
+    lk_buf            rows;  /* of record_row */
+    record_row        now;   /* the present record's */
+    uint64_t          set;   /* its columns, by bit */
+    lk_arena          arena; /* roles and copied payloads */
+    lk_bytes          roles[LK_RECORD_ROLES_MAX];
+    size_t            role_count;
 };
 
 _Static_assert(LK_RECORD_COLUMNS <= 64, "a record's columns are bits of a word");
@@ -115,6 +115,20 @@ void lk_record_schema(bool newer, struct ArrowSchema *out)
     lk_schema_of_columns(fields, count, out);
 }
 
+static struct ArrowSchema all_columns; /* a constant, but for its making */
+
+static void make_all_columns(void)
+{
+    lk_record_schema(true, &all_columns);
+}
+
+const struct ArrowSchema *lk_record_columns(void)
+{
+    static pthread_once_t once = PTHREAD_ONCE_INIT;
+    LK_ASSERT(pthread_once(&once, make_all_columns) == 0);
+    return &all_columns;
+}
+
 /* -- one record -------------------------------------------------------------------------------------------------- */
 
 lk_rc lk_records_open(uint64_t now_us, lk_budget *budget, lk_records **out, lk_err *err)
@@ -124,8 +138,7 @@ lk_rc lk_records_open(uint64_t now_us, lk_budget *budget, lk_records **out, lk_e
     r->now_us = now_us;
     r->budget = budget;
     r->now.size = -1;
-    lk_record_schema(true, &r->schema);
-    if (ArrowArrayInitFromSchema(&r->batch, &r->schema, NULL) != NANOARROW_OK ||
+    if (ArrowArrayInitFromSchema(&r->batch, lk_record_columns(), NULL) != NANOARROW_OK ||
         ArrowArrayStartAppending(&r->batch) != NANOARROW_OK) {
         lk_records_close(r);
         return lk_fail(err, LK_E_LIMIT, "no memory for a batch of records");
@@ -143,7 +156,6 @@ void lk_records_close(lk_records *records)
         lk_budget_give(records->budget, records->charged);
     }
     lk_array_release(&records->batch);
-    lk_schema_release(&records->schema);
     lk_buf_deinit(&records->rows);
     lk_arena_close(&records->arena);
     free(records);

@@ -50,6 +50,8 @@ lk_record_column lk_record_column_of(lk_bytes name, lk_record_column hint);
 
 /* The schema of a table with (36 columns) or without (31) those that lance-context 0.6.3 does not know. */
 void lk_record_schema(bool newer, struct ArrowSchema *out);
+/* The 36, made once for all: never released. */
+const struct ArrowSchema *lk_record_columns(void);
 
 /* -- building ---------------------------------------------------------------------------------------------- */
 typedef struct lk_records lk_records;

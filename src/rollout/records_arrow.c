@@ -223,13 +223,11 @@ lk_rc lk_records_read_arrow(lk_records *records, lk_bytes stream, lk_budget *bud
 {
     reader               r = {.records = records, .err = err};
     const lk_ipc_options options = {.budget = budget, .decode_dictionaries = true};
-    struct ArrowSchema   schema = {0};
     lk_rc                rc = lk_ipc_open(lk_ipc_source_bytes(stream), &options, &r.batches, err);
     if (rc != LK_OK) {
         return rc;
     }
-    lk_record_schema(true, &schema);
-    rc = lk_schema_decode_dictionaries(&schema, &r.types, err);
+    rc = lk_schema_decode_dictionaries(lk_record_columns(), &r.types, err);
     if (rc == LK_OK) {
         rc = find_sources(&r);
     }
@@ -241,7 +239,6 @@ lk_rc lk_records_read_arrow(lk_records *records, lk_bytes stream, lk_budget *bud
     }
     lk_buf_deinit(&r.json);
     lk_schema_release(&r.types);
-    lk_schema_release(&schema);
     lk_batches_close(r.batches);
     return rc;
 }

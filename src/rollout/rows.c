@@ -9,6 +9,7 @@
 #include "rollout/generation.h"
 #include "rollout/shard.h"
 
+#include <pthread.h>
 #include <stdlib.h>
 
 /* -- columns ----------------------------------------------------------------------------------------------------- */
@@ -39,6 +40,20 @@ static void make_schema(bool payload, struct ArrowSchema *out)
 void lk_rollout_rows_schema(struct ArrowSchema *out)
 {
     make_schema(false, out);
+}
+
+static struct ArrowSchema read_columns; /* a constant, but for its making */
+
+static void make_read_columns(void)
+{
+    make_schema(false, &read_columns);
+}
+
+const struct ArrowSchema *lk_rollout_rows_columns(void)
+{
+    static pthread_once_t once = PTHREAD_ONCE_INIT;
+    LK_ASSERT(pthread_once(&once, make_read_columns) == 0);
+    return &read_columns;
 }
 
 lk_rollout_form *lk_rollout_form_new(void)
@@ -143,7 +158,10 @@ static lk_rc join(const struct ArrowSchema *schema, lk_shared_array *const *batc
         lk_batch_of_columns(columns, count, lk_shared_array_get(batches[i])->length, &parts[i]);
     }
     lk_rc rc = lk_schema_project(schema, chosen, count, few_schema, err);
-    if (rc == LK_OK) {
+    if (rc == LK_OK && batch_count == 1) { /* what is kept of it is packed anyhow */
+        *out = parts[0];
+        parts[0].release = NULL;
+    } else if (rc == LK_OK) {
         rc = lk_array_concat(few_schema, parts, batch_count, out, err);
     }
     for (size_t i = 0; i < batch_count; i++) {

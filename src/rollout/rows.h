@@ -87,6 +87,8 @@ LK_MUST_CHECK lk_rc lk_rollout_rows_check(const struct ArrowSchema *schema, lk_e
 
 /* The columns that rows have: the record's, payload left out, no dictionaries, all nullable. */
 void lk_rollout_rows_schema(struct ArrowSchema *out);
+/* The same, made once for all: never released. */
+const struct ArrowSchema *lk_rollout_rows_columns(void);
 
 /* A batch of some of a table's columns (values, no dictionaries) as one of that schema: by name, absent ones null.
  * Takes *batch. */
