@@ -496,6 +496,7 @@ lk_rc lk_rollout_since(const lk_lance_env *env, const lk_rollout_cursor *cursor,
             gather_numbers(&g, pins[i].shard, from, from + some);
             room -= (size_t)some;
             pins[i].next = from + some;
+            pins[i].first = pins[i].first < pins[i].next ? pins[i].first : pins[i].next;
         }
     }
     if (rc == LK_OK && g.left > 0) {
