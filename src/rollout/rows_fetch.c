@@ -17,7 +17,7 @@
 
 #define DATA_KEY "data/" LK_GENERATION_FILE
 
-enum { PARTS = 4, PART_MIN = 8, PART_MAX = 256 };
+enum { FETCHERS = 4, PART_MIN = 8, PART_MAX = 64 }; /* each fetcher has one part at a time */
 
 typedef struct lot { /* all of them, in parts */
     const lk_lance_env *env;
@@ -175,13 +175,12 @@ static lk_rc fetch(const lot *l, lk_rollout_wish *wishes, size_t count, lk_arena
     return rc;
 }
 
-static lk_rc fetch_part(void *context, size_t part, lk_err *err)
+static lk_rc fetch_part(const lot *l, size_t from, lk_err *err)
 {
-    const lot *l = context;
-    lk_arena   arena = {0};
-    lk_err     full = {0};
-    size_t     from = part * l->part, count = l->count - from < l->part ? l->count - from : l->part;
-    uint64_t   most = (uint64_t)(count + 1) * LK_STORE_SMALL_BYTES;
+    lk_arena arena = {0};
+    lk_err   full = {0};
+    size_t   count = l->count - from < l->part ? l->count - from : l->part;
+    uint64_t most = (uint64_t)(count + 1) * LK_STORE_SMALL_BYTES;
     if (l->env->budget != NULL && lk_budget_take(l->env->budget, most, &full) != LK_OK) {
         return LK_OK; /* one by one they take less at a time */
     }
@@ -193,10 +192,25 @@ static lk_rc fetch_part(void *context, size_t part, lk_err *err)
     return rc;
 }
 
+static lk_rc fetch_parts(void *context, size_t fetcher, lk_err *err)
+{
+    const lot *l = context;
+    lk_rc      rc = LK_OK;
+    for (size_t from = fetcher * l->part; rc == LK_OK && from < l->count; from += FETCHERS * l->part) {
+        rc = fetch_part(l, from, err);
+    }
+    return rc;
+}
+
 lk_rc lk_rollout_rows_fetch(const lk_lance_env *env, lk_rollout_form *form, lk_pool *pool,
     lk_rollout_wish *wishes, size_t count, lk_err *err)
 {
-    lot l = {.env = env, .form = form, .wishes = wishes, .count = count, .part = (count + PARTS - 1) / PARTS};
+    lot l = {.env = env,
+        .form = form,
+        .wishes = wishes,
+        .count = count,
+        .part = (count + FETCHERS - 1) / FETCHERS};
     l.part = l.part < PART_MIN ? PART_MIN : l.part < PART_MAX ? l.part : PART_MAX;
-    return lk_each(pool, (count + l.part - 1) / l.part, fetch_part, &l, err);
+    size_t parts = (count + l.part - 1) / l.part;
+    return lk_each(pool, parts < FETCHERS ? parts : FETCHERS, fetch_parts, &l, err);
 }

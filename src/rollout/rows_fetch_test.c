@@ -143,6 +143,23 @@ static void a_generation_of_ours_is_one_request(void **state)
     end(list);
 }
 
+static void more_than_fit_into_the_parts_are_all_loaded(void **state)
+{
+    lk_err err = {0};
+    add_generations(270); /* parts of 64: one fetcher has two */
+    read_manifest();
+    lk_rollout_wish *list = wishes();
+    assert_int_equal(load_far(list, NULL, &err), LK_OK);
+    assert_int_equal(opened(LK_STORE_DONE), 270 + 5);
+    for (size_t i = 0; i < manifest.generation_count; i += 17) {
+        assert_same(&list[i]);
+    }
+    for (size_t i = 0; i < manifest.generation_count; i++) {
+        assert_non_null(list[i].rows);
+    }
+    end(list);
+}
+
 static void the_manifest_that_is_made_again_is_the_one_that_lies_there(void **state)
 {
     lk_err       err = {0};
@@ -281,6 +298,7 @@ int main(void)
 #define WITH_STORE(test) cmocka_unit_test_setup_teardown(test, fixture_open_store, fixture_close_store)
     const struct CMUnitTest tests[] = {
         WITH_STORE(a_generation_of_ours_is_one_request),
+        WITH_STORE(more_than_fit_into_the_parts_are_all_loaded),
         WITH_STORE(the_manifest_that_is_made_again_is_the_one_that_lies_there),
         WITH_STORE(what_is_large_or_of_other_columns_is_loaded_all_the_same),
         WITH_STORE(without_memory_for_many_they_come_one_by_one),
