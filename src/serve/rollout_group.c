@@ -28,8 +28,9 @@ typedef struct group {
     rollout_add_call *first, *last;
     size_t            waiting, wanted; /* wanted: `enough` is signalled when so many wait; 0: never */
     lk_cond           enough;
-    size_t            stored; /* by the last flush, and how long that took; of whoever works on it */
-    uint64_t          took_us;
+    /* Of the last flush and of whoever works on it: its adds and those that waited then, and how long it took. */
+    size_t   company;
+    uint64_t took_us;
 } group;
 
 struct rollout_groups {
@@ -141,13 +142,15 @@ static void answer_all(rollout_add_call *adds, uint64_t version, lk_rc flushed, 
     }
 }
 
-static size_t count_adds(const rollout_add_call *adds)
+/* Before any of them is answered: who comes back is counted once. */
+static void count_company(struct rollout_groups *groups, group *g, const rollout_add_call *adds)
 {
-    size_t count = 0;
+    lk_mutex_lock(&groups->mutex);
+    g->company = g->waiting;
+    lk_mutex_unlock(&groups->mutex);
     for (const rollout_add_call *add = adds; add != NULL; add = add->next) {
-        count++;
+        g->company++;
     }
-    return count;
 }
 
 static void store_group(lk_rollout_service *service, group *g, rollout_add_call *adds)
@@ -155,27 +158,27 @@ static void store_group(lk_rollout_service *service, group *g, rollout_add_call 
     uint64_t at = lk_clock_now_us(), began = at, version = 0;
     lk_rc    flushed = LK_OK;
     lk_err   err = {0};
-    g->stored = count_adds(adds);
+    g->company = 0;
     rollout_add_call *ready = rollout_read_together(adds);
     count_stage(service, ROLLOUT_STAGE_READ, &at);
     if (ready != NULL) {
         store_ready(ready, &version, &flushed, &err);
         count_stage(service, ROLLOUT_STAGE_STORE, &at);
+        count_company(service->groups, g, ready);
         answer_all(ready, version, flushed, &err);
         count_stage(service, ROLLOUT_STAGE_ANSWER, &at);
     }
     g->took_us = lk_clock_now_us() - began;
 }
 
-/* Lets those that were just answered come back, unless there was only one. */
+/* Lets those that were just answered come back. */
 static void await_company(struct rollout_groups *groups, group *g)
 {
     uint64_t most_ms = g->took_us / 1000 / PATIENCE_PART;
     uint64_t until_ms = lk_thread_now_ms() + (most_ms < PATIENCE_MS_MAX ? most_ms : PATIENCE_MS_MAX);
     bool     in_time = true;
     lk_mutex_lock(&groups->mutex);
-    size_t company = g->stored + g->waiting;
-    g->wanted = company > 1 ? company : 0;
+    g->wanted = g->company;
     while (in_time && g->waiting < g->wanted) {
         in_time = lk_cond_wait_until(&g->enough, &groups->mutex, until_ms);
     }
@@ -187,7 +190,7 @@ static void await_company(struct rollout_groups *groups, group *g)
 static void gather(lk_rollout_service *service, group *g)
 {
     uint64_t wait_us = atomic_load(&service->group_commit_us);
-    if (g->far && g->stored > 0) {
+    if (g->far && g->company > 1) {
         await_company(service->groups, g);
     }
     lk_mutex_lock(&service->groups->mutex);
