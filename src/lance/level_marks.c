@@ -12,47 +12,61 @@
 #include <emmintrin.h>
 #endif
 
-/* The four kinds of bits that an entry can have, in the order of their levels; the first is a repetition level. */
-enum { KINDS = 4, BLOCK_WORDS = LK_BITPACK_BLOCK / 64 };
+/* Bits of starts, hidden entries, and nulls by layer. */
+enum { KINDS = 2 + LK_MARK_LAYERS_MAX, BLOCK_WORDS = LK_BITPACK_BLOCK / 64 };
 
 static size_t words_for(uint64_t count)
 {
     return (size_t)(count / 64 + 2);
 }
 
-/* -- one level's bits --------------------------------------------------------------------------------- */
-/* Which of 64 levels are `level`. */
-static uint64_t equal64(const uint16_t *levels, uint16_t level)
+/* -- some levels' bits -------------------------------------------------------------------------------- */
+/* Levels [low, high]; they are far below 2^15. */
+typedef struct range {
+    uint16_t low, high;
+} range;
+
+static bool within(uint16_t level, range of)
+{
+    return level >= of.low && level <= of.high;
+}
+
+/* Which of 64 levels are within the range. */
+static uint64_t within64(const uint16_t *levels, range of)
 {
     uint64_t bits = 0;
 #ifdef __SSE2__
-    const __m128i same = _mm_set1_epi16((int16_t)level);
+    const __m128i below = _mm_set1_epi16((int16_t)(of.low - 1)),
+                  above = _mm_set1_epi16((int16_t)(of.high + 1));
     for (unsigned part = 0; part < 4; part++) {
         const __m128i *at = (const __m128i *)(const void *)(levels + 16 * part);
-        __m128i        low = _mm_cmpeq_epi16(_mm_loadu_si128(at), same);
-        __m128i        high = _mm_cmpeq_epi16(_mm_loadu_si128(at + 1), same);
+        __m128i        one = _mm_loadu_si128(at), two = _mm_loadu_si128(at + 1);
+        __m128i        low = _mm_and_si128(_mm_cmpgt_epi16(one, below), _mm_cmpgt_epi16(above, one));
+        __m128i        high = _mm_and_si128(_mm_cmpgt_epi16(two, below), _mm_cmpgt_epi16(above, two));
         bits |= (uint64_t)(unsigned)_mm_movemask_epi8(_mm_packs_epi16(low, high)) << (16 * part);
     }
 #else
     for (unsigned at = 0; at < 64; at++) {
-        bits |= (uint64_t)(levels[at] == level) << at;
+        bits |= (uint64_t)within(levels[at], of) << at;
     }
 #endif
     return bits;
 }
 
-static void equal_bits(const uint16_t *levels, uint64_t count, uint16_t level, uint64_t *out)
+static void range_bits(const uint16_t *levels, uint64_t count, range of, uint64_t *out)
 {
     uint64_t at = 0, last = 0;
     for (; at + 64 <= count; at += 64) {
-        *out++ = equal64(levels + at, level);
+        *out++ = within64(levels + at, of);
     }
     for (uint64_t rest = at; rest < count; rest++) {
-        last |= (uint64_t)(levels[rest] == level) << (rest - at);
+        last |= (uint64_t)within(levels[rest], of) << (rest - at);
     }
     out[0] = last;
     out[1] = 0;
 }
+
+static const range one_range = {1, 1};
 
 LK_VECTOR static uint16_t highest(const uint16_t *levels, uint64_t count)
 {
@@ -143,7 +157,7 @@ static lk_rc read_tail(lk_bytes rest, unsigned tail, uint64_t *out, lk_err *err)
     if (rest.size == tail * 2) {
         uint16_t levels[LK_BITPACK_BLOCK];
         memcpy(levels, rest.data, rest.size);
-        equal_bits(levels, tail, 1, out);
+        range_bits(levels, tail, one_range, out);
         return highest(levels, tail) <= 1 ? LK_OK : damaged("one above 1", err);
     }
     if (rest.size < lk_bitpack_bytes(1)) {
@@ -178,42 +192,35 @@ static lk_rc read_one_bit(lk_bytes block, uint64_t count, uint64_t *out, lk_err 
 }
 
 /* -- marks -------------------------------------------------------------------------------------------- */
-/* Which definition level means what; 0: none does. Returns the highest. */
-static uint16_t levels_of(const lk_page_layout *layout, uint16_t means[KINDS])
-{
-    uint8_t  list = layout->layers[1];
-    uint16_t level = 0;
-    memset(means, 0, KINDS * sizeof *means);
-    if (layout->layers[0] == LK_LAYER_NULLABLE_ITEM) {
-        means[1] = ++level;
-    }
-    if (list == LK_LAYER_NULLABLE_LIST || list == LK_LAYER_NULL_AND_EMPTY_LIST) {
-        means[2] = ++level;
-    }
-    if (list == LK_LAYER_EMPTYABLE_LIST || list == LK_LAYER_NULL_AND_EMPTY_LIST) {
-        means[3] = ++level;
-    }
-    return level;
-}
+/* What the definition levels of a layout mean. */
+typedef struct meaning {
+    range    hidden, nulls[LK_MARK_LAYERS_MAX]; /* low above high: no level */
+    uint16_t most, empty; /* empty: the one among the list's nulls that is none; 0: there is no such */
+    size_t   list, layer_count;
+} meaning;
 
-static void put_defs(const uint16_t *def, uint64_t count, const uint16_t means[KINDS], uint64_t *bits[KINDS])
+static meaning meaning_of(const lk_page_layout *layout)
 {
-    for (unsigned kind = 1; kind < KINDS; kind++) {
-        if (means[kind] > 0) {
-            equal_bits(def, count, means[kind], bits[kind]);
+    meaning  m = {.layer_count = layout->layer_count};
+    uint16_t visible = (uint16_t)lk_visible_level(layout);
+    for (size_t layer = 0; layer < layout->layer_count; layer++) {
+        uint8_t kind = layout->layers[layer];
+        m.nulls[layer].low = (uint16_t)(m.most + 1);
+        m.most = (uint16_t)(m.most + lk_layer_levels(kind));
+        if (lk_layer_is_list(kind)) {
+            m.list = layer;
+            m.empty = kind == LK_LAYER_EMPTYABLE_LIST || kind == LK_LAYER_NULL_AND_EMPTY_LIST ? m.most : 0;
         }
     }
-}
-
-/* NULL for the kinds that there are none of. */
-static void hand_out(
-    uint64_t *const bits[KINDS], const uint16_t means[KINDS], bool defs, uint64_t count, lk_marks *out)
-{
-    *out = (lk_marks){.starts = bits[0],
-        .item_nulls = defs && means[1] > 0 ? bits[1] : NULL,
-        .list_nulls = defs && means[2] > 0 ? bits[2] : NULL,
-        .list_empties = defs && means[3] > 0 ? bits[3] : NULL,
-        .count = count};
+    for (size_t layer = 0; layer < layout->layer_count; layer++) {
+        m.nulls[layer].high = layer < m.list ? visible : m.most;
+    }
+    if (m.empty > 0 && m.empty == m.most) {
+        m.nulls[m.list].high--;
+        m.empty = 0;
+    }
+    m.hidden = (range){(uint16_t)(visible + 1), m.most};
+    return m;
 }
 
 static void cut_bits(uint8_t *data, uint64_t count, uint64_t *bits[KINDS])
@@ -223,20 +230,57 @@ static void cut_bits(uint8_t *data, uint64_t count, uint64_t *bits[KINDS])
     }
 }
 
-static lk_rc read_defs(const lk_encoding *encoding, lk_bytes block, uint64_t count,
-    const uint16_t means[KINDS], uint16_t most, uint16_t *words, uint64_t *bits[KINDS], lk_scratch *scratch,
-    lk_err *err)
+/* Without the bits of the list's empty level. */
+static void clear_empties(const uint16_t *def, const meaning *m, lk_marks *out, uint64_t *bits[KINDS])
 {
-    if (most == 1 && is_one_bit(encoding)) {
-        unsigned kind = means[1] > 0 ? 1 : means[2] > 0 ? 2 : 3;
-        return read_one_bit(block, count, bits[kind], err);
+    uint64_t *nulls = bits[2 + m->list];
+    for (uint64_t at = 0; at < out->count; at++) {
+        nulls[at / 64] &= ~((uint64_t)(def[at] == m->empty) << at % 64);
     }
-    lk_rc rc = lk_levels_read(encoding, block, count, words, scratch, err);
-    if (rc == LK_OK && highest(words, count) > most) {
+}
+
+static void put_defs(const uint16_t *def, const meaning *m, lk_marks *out, uint64_t *bits[KINDS])
+{
+    if (m->hidden.low <= m->hidden.high) {
+        range_bits(def, out->count, m->hidden, bits[1]);
+        out->hidden = bits[1];
+    }
+    for (size_t layer = 0; layer < m->layer_count; layer++) {
+        range of = m->nulls[layer];
+        if (of.low <= of.high) {
+            range_bits(def, out->count, of, bits[2 + layer]);
+            out->nulls[layer] = bits[2 + layer];
+        }
+    }
+    if (m->empty > 0) {
+        clear_empties(def, m, out, bits);
+    }
+}
+
+/* The only level there is: all that it means have the same bits. */
+static void share_bits(const meaning *m, lk_marks *out, const uint64_t *bits)
+{
+    out->hidden = m->hidden.low == 1 ? bits : NULL;
+    for (size_t layer = 0; layer < m->layer_count; layer++) {
+        bool null = m->nulls[layer].low == 1 && m->nulls[layer].high == 1;
+        out->nulls[layer] = null ? bits : NULL;
+    }
+}
+
+static lk_rc read_defs(const lk_page_layout *layout, lk_bytes block, uint16_t *words, uint64_t *bits[KINDS],
+    lk_scratch *scratch, lk_marks *out, lk_err *err)
+{
+    meaning m = meaning_of(layout);
+    if (m.most == 1 && is_one_bit(layout->def)) {
+        share_bits(&m, out, bits[1]);
+        return read_one_bit(block, out->count, bits[1], err);
+    }
+    lk_rc rc = lk_levels_read(layout->def, block, out->count, words, scratch, err);
+    if (rc == LK_OK && highest(words, out->count) > m.most) {
         rc = damaged("one that no layer has", err);
     }
     if (rc == LK_OK) {
-        put_defs(words, count, means, bits);
+        put_defs(words, &m, out, bits);
     }
     return rc;
 }
@@ -245,7 +289,6 @@ lk_rc lk_marks_read(const lk_page_layout *layout, lk_bytes rep, lk_bytes def, ui
     lk_scratch *scratch, lk_marks *out, lk_err *err)
 {
     uint64_t *bits[KINDS];
-    uint16_t  means[KINDS], most = levels_of(layout, means);
     size_t    size = KINDS * words_for(count) * sizeof(uint64_t);
     lk_rc     rc = lk_buffer_grow(
             scratch->pool, &scratch->levels, 0, size + (size_t)(count + LK_BITPACK_BLOCK) * 2, err);
@@ -254,6 +297,7 @@ lk_rc lk_marks_read(const lk_page_layout *layout, lk_bytes rep, lk_bytes def, ui
     }
     uint16_t *words = (uint16_t *)(void *)(scratch->levels.data + size);
     cut_bits(scratch->levels.data, count, bits);
+    *out = (lk_marks){.starts = bits[0], .count = count};
     if (is_one_bit(layout->rep)) {
         rc = read_one_bit(rep, count, bits[0], err);
     } else {
@@ -262,39 +306,35 @@ lk_rc lk_marks_read(const lk_page_layout *layout, lk_bytes rep, lk_bytes def, ui
             rc = damaged("one above 1", err);
         }
         if (rc == LK_OK) {
-            equal_bits(words, count, 1, bits[0]);
+            range_bits(words, count, one_range, bits[0]);
         }
     }
-    if (rc == LK_OK && layout->def != NULL) {
-        rc = read_defs(layout->def, def, count, means, most, words, bits, scratch, err);
-    }
-    hand_out(bits, means, layout->def != NULL, count, out);
-    return rc;
+    return rc == LK_OK && layout->def != NULL ? read_defs(layout, def, words, bits, scratch, out, err) : rc;
 }
 
 lk_rc lk_marks_of(const lk_page_layout *layout, const uint16_t *rep, const uint16_t *def, uint64_t count,
     lk_buffer_pool *pool, lk_buffer *into, lk_marks *out, lk_err *err)
 {
     uint64_t *bits[KINDS];
-    uint16_t  means[KINDS], most = levels_of(layout, means);
+    meaning   m = meaning_of(layout);
     size_t    size = KINDS * words_for(count) * sizeof(uint64_t);
     lk_rc     rc = lk_buffer_grow(pool, into, 0, size, err);
     if (rc != LK_OK) {
         return rc;
     }
     cut_bits(into->data, count, bits);
-    if ((rep != NULL && highest(rep, count) > 1) || (def != NULL && highest(def, count) > most)) {
+    *out = (lk_marks){.starts = bits[0], .count = count};
+    if ((rep != NULL && highest(rep, count) > 1) || (def != NULL && highest(def, count) > m.most)) {
         return damaged("one that no layer has", err);
     }
     if (rep != NULL) {
-        equal_bits(rep, count, 1, bits[0]);
+        range_bits(rep, count, one_range, bits[0]);
     } else {
         memset(bits[0], 0, words_for(count) * sizeof(uint64_t));
     }
     if (def != NULL) {
-        put_defs(def, count, means, bits);
+        put_defs(def, &m, out, bits);
     }
-    hand_out(bits, means, def != NULL, count, out);
     return LK_OK;
 }
 
@@ -325,9 +365,8 @@ LK_VECTOR uint64_t lk_marks_find(const lk_marks *marks, uint64_t from, uint64_t 
 LK_VECTOR uint64_t lk_marks_values(const lk_marks *marks, uint64_t from, uint64_t end)
 {
     uint64_t hidden = 0;
-    for (uint64_t at = from; at < end && (marks->list_nulls != NULL || marks->list_empties != NULL);
-         at += 64) {
-        hidden += (uint64_t)__builtin_popcountll(lk_marks_hidden(marks, at) & lowest(end - at));
+    for (uint64_t at = from; at < end && marks->hidden != NULL; at += 64) {
+        hidden += (uint64_t)__builtin_popcountll(lk_marks_word(marks->hidden, at) & lowest(end - at));
     }
     return end - from - hidden;
 }

@@ -3,10 +3,11 @@
 
 #include "lance/cpu.h"
 
-lk_rc lk_list_rows_init(
-    lk_list_rows *self, uint64_t room, unsigned offset_bytes, lk_buffer_pool *pool, lk_err *err)
+lk_rc lk_list_rows_init(lk_list_rows *self, size_t layer_count, size_t list, uint64_t room,
+    unsigned offset_bytes, lk_buffer_pool *pool, lk_err *err)
 {
-    *self = (lk_list_rows){.offset_bytes = offset_bytes, .room = room};
+    *self =
+        (lk_list_rows){.offset_bytes = offset_bytes, .room = room, .list = list, .layer_count = layer_count};
     return room < SIZE_MAX / 16 ? lk_buffer_take(pool, (size_t)(room + 1) * offset_bytes, &self->offsets, err)
                                 : lk_fail(err, LK_E_LIMIT, "%llu lists", (unsigned long long)room);
 }
@@ -14,7 +15,9 @@ lk_rc lk_list_rows_init(
 void lk_list_rows_deinit(lk_list_rows *self)
 {
     lk_buffer_give(&self->offsets);
-    lk_buffer_give(&self->validity.bits);
+    for (size_t layer = 0; layer < LK_MARK_LAYERS_MAX; layer++) {
+        lk_buffer_give(&self->validity[layer].bits);
+    }
 }
 
 static uint64_t lowest(uint64_t bits)
@@ -58,7 +61,7 @@ static inline __attribute__((always_inline)) uint64_t put_hidden(
     const uint8_t *begin = to;
     for (uint64_t at = first; at < end; at += 64) {
         uint64_t mask = lowest(end - at), starts = lk_marks_word(marks->starts, at) & mask;
-        uint64_t hidden = lk_marks_hidden(marks, at) & mask;
+        uint64_t hidden = lk_marks_word(marks->hidden, at) & mask;
         for (; starts != 0; starts &= starts - 1, to += width) {
             uint64_t before = (starts & -starts) - 1; /* the entries in front of this one */
             put_offset(to, width, value + ones(before) - (hidden == 0 ? 0 : ones(hidden & before)));
@@ -146,40 +149,70 @@ static inline __attribute__((always_inline)) lk_rc put_valid(
     return rc;
 }
 
-/* Which lists are null; one without values must be a row of its own. */
-LK_VECTOR static lk_rc append_lists(lk_list_rows *self, const lk_marks *marks, uint64_t first, uint64_t end,
-    lk_buffer_pool *pool, lk_err *err)
+/* Of a layer whose values are the rows: the list, and what is around it. */
+LK_VECTOR static lk_rc append_rows(
+    picked to, const lk_marks *marks, const uint64_t *nulls, uint64_t first, uint64_t end, lk_err *err)
 {
-    picked to = {&self->validity, pool, self->room, self->rows};
-    lk_rc  rc = LK_OK;
+    lk_rc rc = LK_OK;
     for (uint64_t at = first; rc == LK_OK && at < end; at += 64) {
-        uint64_t mask = lowest(end - at), starts = lk_marks_word(marks->starts, at) & mask;
-        if ((lk_marks_hidden(marks, at) & mask & ~starts) != 0) {
-            return lk_fail(err, LK_E_CORRUPT_FILE, "a null or empty list inside of another");
-        }
-        rc = put_valid(&to, lk_marks_word(marks->list_nulls, at), starts, err);
+        uint64_t starts = lk_marks_word(marks->starts, at) & lowest(end - at);
+        rc = put_valid(&to, lk_marks_word(nulls, at), starts, err);
     }
     return rc;
 }
 
-LK_VECTOR static lk_rc append_items(const lk_list_rows *self, const lk_marks *marks, uint64_t first,
-    uint64_t end, lk_column *column, lk_err *err)
+/* Of a layer in the list: every entry that is shown has a value of it. */
+LK_VECTOR static lk_rc append_items(
+    picked to, const lk_marks *marks, const uint64_t *nulls, uint64_t first, uint64_t end, lk_err *err)
 {
-    picked to = {&column->validity, column->pool, column->capacity, self->values};
-    lk_rc  rc = LK_OK;
+    lk_rc rc = LK_OK;
     for (uint64_t at = first; rc == LK_OK && at < end; at += 64) {
-        uint64_t shown = ~lk_marks_hidden(marks, at) & lowest(end - at);
-        rc = put_valid(&to, lk_marks_word(marks->item_nulls, at), shown, err);
+        uint64_t shown = ~lk_marks_word(marks->hidden, at) & lowest(end - at);
+        rc = put_valid(&to, lk_marks_word(nulls, at), shown, err);
     }
     return rc;
+}
+
+static lk_rc append_validity(lk_list_rows *self, size_t layer, const lk_marks *marks, uint64_t first,
+    uint64_t end, lk_column *column, lk_err *err)
+{
+    lk_validity    *validity = layer == 0 ? &column->validity : &self->validity[layer];
+    const uint64_t *nulls = marks->nulls[layer];
+    if (nulls == NULL && validity->bits.data == NULL) {
+        return LK_OK;
+    }
+    if (layer >= self->list) {
+        return append_rows(
+            (picked){validity, column->pool, self->room, self->rows}, marks, nulls, first, end, err);
+    }
+    lk_rc rc = LK_OK;
+    if (validity->bits.data != NULL) { /* it grows with the column */
+        size_t used = (size_t)(self->values + 7) / 8;
+        rc = lk_buffer_grow(column->pool, &validity->bits, used, (size_t)column->capacity / 8 + 8, err);
+    }
+    picked to = {validity, column->pool, column->capacity, self->values};
+    return rc == LK_OK ? append_items(to, marks, nulls, first, end, err) : rc;
 }
 
 /* -- entries ------------------------------------------------------------------------------------------ */
-static lk_rc check(const lk_list_rows *self, const lk_marks *marks, uint64_t first, uint64_t rows,
-    uint64_t values, lk_err *err)
+/* An entry without a value is a row of its own. */
+static bool hides_inside(const lk_marks *marks, uint64_t first, uint64_t end)
+{
+    uint64_t wrong = 0;
+    for (uint64_t at = first; at < end && marks->hidden != NULL; at += 64) {
+        wrong |= lk_marks_word(marks->hidden, at) & ~lk_marks_word(marks->starts, at) & lowest(end - at);
+    }
+    return wrong != 0;
+}
+
+static lk_rc check(const lk_list_rows *self, const lk_marks *marks, uint64_t first, uint64_t end,
+    uint64_t rows, uint64_t values, lk_err *err)
 {
     if (self->rows == 0 && (lk_marks_word(marks->starts, first) & 1) == 0) {
         return lk_fail(err, LK_E_CORRUPT_FILE, "rows begin in the middle of one");
+    }
+    if (hides_inside(marks, first, end)) {
+        return lk_fail(err, LK_E_CORRUPT_FILE, "a null or empty list inside of another");
     }
     if (rows > self->room - self->rows) {
         return lk_fail(err, LK_E_CORRUPT_FILE, "more rows than its pages have");
@@ -193,21 +226,17 @@ static lk_rc check(const lk_list_rows *self, const lk_marks *marks, uint64_t fir
 lk_rc lk_list_rows_append(
     lk_list_rows *self, const lk_marks *marks, uint64_t first, uint64_t end, lk_column *column, lk_err *err)
 {
-    bool     hidden = marks->list_nulls != NULL || marks->list_empties != NULL;
-    uint64_t rows = count_starts(marks, first, end), values = lk_marks_values(marks, first, end);
     if (first == end) {
         return LK_OK;
     }
-    lk_rc rc = check(self, marks, first, rows, values, err);
-    if (rc == LK_OK && (hidden || self->validity.bits.data != NULL)) {
-        rc = append_lists(self, marks, first, end, column->pool, err);
-    }
-    if (rc == LK_OK && (marks->item_nulls != NULL || column->validity.bits.data != NULL)) {
-        rc = append_items(self, marks, first, end, column, err);
+    uint64_t rows = count_starts(marks, first, end), values = lk_marks_values(marks, first, end);
+    lk_rc    rc = check(self, marks, first, end, rows, values, err);
+    for (size_t layer = 0; rc == LK_OK && layer < self->layer_count; layer++) {
+        rc = append_validity(self, layer, marks, first, end, column, err);
     }
     if (rc == LK_OK) {
         uint8_t *to = self->offsets.data + self->rows * self->offset_bytes;
-        (void)put_offsets(marks, first, end, self->values, hidden, to, self->offset_bytes);
+        (void)put_offsets(marks, first, end, self->values, marks->hidden != NULL, to, self->offset_bytes);
         self->rows += rows;
         self->values += values;
     }

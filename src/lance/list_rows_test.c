@@ -27,7 +27,7 @@ static void open_fixture(fixture *f, uint64_t rows, unsigned width)
     lk_err err = {0};
     *f = (fixture){.pool = lk_buffer_pool_new(NULL)};
     assert_int_equal(lk_column_init(&f->column, &field, 0, f->pool, NULL, 0, &err), LK_OK);
-    assert_int_equal(lk_list_rows_init(&f->lists, rows, width, f->pool, &err), LK_OK);
+    assert_int_equal(lk_list_rows_init(&f->lists, 2, 1, rows, width, f->pool, &err), LK_OK);
 }
 
 static void close_fixture(fixture *f)
@@ -69,10 +69,40 @@ static void items_nulls_and_empty_lists_lie_where_arrow_has_them(void **state)
     assert_int_equal(f.lists.rows, 5);
     assert_int_equal(f.lists.values, 6);
     assert_memory_equal(f.lists.offsets.data, offsets, sizeof offsets);
-    assert_int_equal(f.lists.validity.null_count, 1);
-    assert_int_equal(f.lists.validity.bits.data[0] & 31, 29); /* all but the second */
+    assert_int_equal(f.lists.validity[1].null_count, 1);
+    assert_int_equal(f.lists.validity[1].bits.data[0] & 31, 29); /* all but the second */
     assert_int_equal(f.column.validity.null_count, 2);
     assert_int_equal(f.column.validity.bits.data[0] & 63, 23); /* all but the fourth and the sixth */
+    close_fixture(&f);
+}
+
+static void nulls_of_structs_in_and_around_a_list_are_their_layers(void **state)
+{
+    (void)state;
+    /* {[{1}, null, {null}]}, null, {null}, {[]}, {[{2}]} */
+    static const uint16_t rep[] = {1, 0, 0, 1, 1, 1, 1}, def[] = {0, 2, 1, 5, 3, 4, 0};
+    static const uint32_t offsets[] = {0, 3, 3, 3, 3, 4};
+    static const uint8_t  valid[] = {9, 13, 25, 29}; /* leaf, struct in the list, list, struct around it */
+    static const lk_page_layout deep = {.layers = {LK_LAYER_NULLABLE_ITEM, LK_LAYER_NULLABLE_ITEM,
+                                            LK_LAYER_NULL_AND_EMPTY_LIST, LK_LAYER_NULLABLE_ITEM},
+        .layer_count = 4};
+    lk_marks                    marks = {0};
+    lk_err                      err = {0};
+    fixture                     f;
+    open_fixture(&f, 5, 4);
+    lk_list_rows_deinit(&f.lists);
+    assert_int_equal(lk_list_rows_init(&f.lists, 4, 2, 5, 4, f.pool, &err), LK_OK);
+    assert_int_equal(lk_marks_of(&deep, rep, def, 7, f.pool, &f.into, &marks, &err), LK_OK);
+    assert_int_equal(lk_column_extend(&f.column, 7, &err), LK_OK);
+    assert_int_equal(lk_list_rows_append(&f.lists, &marks, 0, 7, &f.column, &err), LK_OK);
+    lk_list_rows_finish(&f.lists);
+    assert_memory_equal(f.lists.offsets.data, offsets, sizeof offsets);
+    for (size_t layer = 0; layer < 4; layer++) {
+        const lk_validity *at = layer == 0 ? &f.column.validity : &f.lists.validity[layer];
+        uint8_t            mask = layer < 2 ? 15 : 31;
+        assert_int_equal(at->bits.data[0] & mask, valid[layer]);
+        assert_int_equal(at->null_count, __builtin_popcount(mask) - __builtin_popcount(valid[layer]));
+    }
     close_fixture(&f);
 }
 
@@ -84,7 +114,7 @@ static void check_rows(
     for (uint64_t at = first; at < end; at++) {
         if (rep[at] == 1) {
             assert_int_equal(lk_load_u64(f->lists.offsets.data + row * 8), value);
-            assert_int_equal(lk_bit(f->lists.validity.bits.data, (int64_t)row), def[at] != 2);
+            assert_int_equal(lk_bit(f->lists.validity[1].bits.data, (int64_t)row), def[at] != 2);
             null_lists += def[at] == 2;
             row++;
         }
@@ -97,7 +127,7 @@ static void check_rows(
     assert_int_equal(lk_load_u64(f->lists.offsets.data + row * 8), value);
     assert_int_equal(f->lists.rows, row);
     assert_int_equal(f->lists.values, value);
-    assert_int_equal(f->lists.validity.null_count, null_lists);
+    assert_int_equal(f->lists.validity[1].null_count, null_lists);
     assert_int_equal(f->column.validity.null_count, null_items);
 }
 
@@ -143,6 +173,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(items_nulls_and_empty_lists_lie_where_arrow_has_them),
+        cmocka_unit_test(nulls_of_structs_in_and_around_a_list_are_their_layers),
         cmocka_unit_test(entries_may_come_in_any_pieces),
         cmocka_unit_test(what_no_rows_are_is_damage),
     };

@@ -27,8 +27,14 @@ void lk_stream_deinit(lk_stream *stream)
 lk_rc lk_stream_begin(
     lk_stream *stream, uint64_t rows, unsigned offset_bytes, lk_buffer_pool *pool, lk_err *err)
 {
-    stream->is_flat = stream->layer_count == 2 && stream->is_list[1];
-    return stream->is_flat ? lk_list_rows_init(&stream->flat, rows, offset_bytes, pool, err) : LK_OK;
+    size_t list = 0;
+    while (list < stream->layer_count && !stream->is_list[list]) {
+        list++;
+    }
+    stream->is_flat = stream->lists == 1 && stream->layer_count <= LK_MARK_LAYERS_MAX;
+    return stream->is_flat
+               ? lk_list_rows_init(&stream->flat, stream->layer_count, list, rows, offset_bytes, pool, err)
+               : LK_OK;
 }
 
 lk_rc lk_stream_check(const lk_stream *stream, const lk_page_layout *layout, lk_err *err)
@@ -194,7 +200,7 @@ LK_VECTOR static uint64_t count_slots(
 uint64_t lk_stream_slots(const lk_stream *stream, size_t layer)
 {
     if (stream->is_flat) {
-        return layer == 0 ? stream->flat.values : stream->flat.rows;
+        return layer < stream->flat.list ? stream->flat.values : stream->flat.rows;
     }
     slots own = slots_of(stream, layer);
     return stream->has_defs ? count_slots(reps(stream), defs(stream), stream->count, own.rep, own.def)
@@ -219,9 +225,9 @@ static uint64_t next_levels(
 lk_rc lk_stream_validity(lk_stream *stream, size_t layer, lk_validity *out, lk_err *err)
 {
     uint16_t levels[1024];
-    if (stream->is_flat && layer == 1) {
-        *out = stream->flat.validity;
-        stream->flat.validity = (lk_validity){0};
+    if (stream->is_flat && layer > 0) {
+        *out = stream->flat.validity[layer];
+        stream->flat.validity[layer] = (lk_validity){0};
     }
     if (stream->is_flat || !stream->has_defs) {
         return LK_OK; /* it is there, or nothing is null */
@@ -259,7 +265,7 @@ static uint64_t put_offsets(
 lk_rc lk_stream_offsets(lk_stream *stream, size_t layer, unsigned width, lk_buffer *out, lk_err *err)
 {
     if (stream->is_flat) {
-        LK_ASSERT(width == stream->flat.offset_bytes && layer == 1);
+        LK_ASSERT(width == stream->flat.offset_bytes && layer == stream->flat.list);
         lk_list_rows_finish(&stream->flat);
         *out = stream->flat.offsets;
         stream->flat.offsets = (lk_buffer){0};

@@ -9,8 +9,8 @@
  *   def: 0 valid; 1 + 2 * layer: null at that layer; 2 + 2 * layer: an empty list there
  *
  * Invariants: the first entry starts a row; values has a row for every entry whose def lies below the innermost
- * list (visible). A *slot* of a layer is an entry that starts one of the layer's values. Where there is nothing but one
- * list around the leaf the stream is *flat*: its entries become offsets and validity as they come (list_rows.h).
+ * list (visible). A *slot* of a layer is an entry that starts one of the layer's values. Where there is one list
+ * around the leaf the stream is *flat*: its entries become offsets and validity as they come (list_rows.h).
  * Threads: confined.
  */
 #include "lance/list_rows.h"
@@ -25,7 +25,7 @@ typedef struct lk_stream {
     uint64_t  rows;     /* entries that start one */
     lk_column values;
 
-    bool         is_flat; /* nothing but a list around a leaf: its rows grow here, and no level is kept */
+    bool         is_flat; /* one list around the leaf: its rows grow here, and no level is kept */
     lk_list_rows flat;
     lk_buffer    marks; /* of pages that have levels word by word */
 } lk_stream;
