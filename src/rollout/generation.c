@@ -45,14 +45,22 @@ static bool same_text(const char *a, const char *b)
     return strcmp(a == NULL ? "" : a, b == NULL ? "" : b) == 0;
 }
 
+static bool same_field(const struct ArrowSchema *a, const struct ArrowSchema *b);
+
 bool lk_generation_same_columns(const struct ArrowSchema *a, const struct ArrowSchema *b)
 {
-    bool same = same_text(a->name, b->name) && same_text(a->format, b->format) && a->flags == b->flags &&
-                a->n_children == b->n_children && (a->dictionary == NULL) == (b->dictionary == NULL);
+    bool same = a->n_children == b->n_children;
     for (int64_t i = 0; same && i < a->n_children; i++) {
-        same = lk_generation_same_columns(a->children[i], b->children[i]);
+        same = same_field(a->children[i], b->children[i]);
     }
-    return same && (a->dictionary == NULL || lk_generation_same_columns(a->dictionary, b->dictionary));
+    return same;
+}
+
+static bool same_field(const struct ArrowSchema *a, const struct ArrowSchema *b)
+{
+    return same_text(a->name, b->name) && same_text(a->format, b->format) && a->flags == b->flags &&
+           lk_generation_same_columns(a, b) && (a->dictionary == NULL) == (b->dictionary == NULL) &&
+           (a->dictionary == NULL || same_field(a->dictionary, b->dictionary));
 }
 
 void lk_generation_form_deinit(lk_generation_form *form)
