@@ -1,27 +1,13 @@
 /* commit.c - see commit.h for the steps and their crash points. */
 #include "engine/commit.h"
 
+#include "base/limits.h"
 #include "base/log.h"
 #include "base/uuid.h"
 
 #include <inttypes.h>
 
 enum { CLAIM_ATTEMPTS = 3 }; /* a settle by another thread may move the path under a claim, twice at most */
-
-static lk_rc read_object(lk_store *store, lk_bytes key, lk_arena *arena, lk_bytes *bytes, lk_err *err)
-{
-    lk_store_reader *reader = NULL;
-    uint64_t         size = 0;
-    lk_rc            rc = lk_store_open_object(store, key, &reader, &size, err);
-    if (rc == LK_OK) {
-        char                *data = lk_arena_take(arena, (size_t)size + 1);
-        const lk_store_range whole = {.offset = 0, .size = (size_t)size, .out = data};
-        rc = size == 0 ? LK_OK : lk_store_read(reader, &whole, 1, err);
-        *bytes = (lk_bytes){data, (size_t)size};
-    }
-    lk_store_reader_close(reader);
-    return rc;
-}
 
 static lk_rc foreign(lk_bytes location, uint64_t version, lk_err *err)
 {
@@ -41,7 +27,7 @@ static lk_rc give_final_name(
     bool     created = false;
     lk_rc    rc = lk_store_name_again(store, staging, key, manifest, &created, err);
     if (rc == LK_OK && !created) {
-        rc = read_object(store, key, &arena, &present, err);
+        rc = lk_store_load(store, key, LK_MANIFEST_BYTES_MAX, &arena, &present, err);
     }
     if (rc == LK_OK && !created && !lk_bytes_equal(present, manifest)) {
         rc = foreign(location, version, err);
@@ -62,7 +48,7 @@ static lk_rc settle_head(lk_store *store, lk_bytes location, const lk_pointer *h
 {
     lk_arena arena = {0};
     lk_bytes manifest = {0};
-    lk_rc    rc = read_object(store, head->path, &arena, &manifest, err);
+    lk_rc    rc = lk_store_load(store, head->path, LK_MANIFEST_BYTES_MAX, &arena, &manifest, err);
     if (rc == LK_OK) {
         rc = give_final_name(store, location, head->version, head->path, manifest, err);
     }
@@ -72,19 +58,11 @@ static lk_rc settle_head(lk_store *store, lk_bytes location, const lk_pointer *h
 
 static lk_rc has_name(lk_store *store, uint64_t version, bool *has, lk_err *err)
 {
-    lk_arena         arena = {0};
-    lk_store_reader *reader = NULL;
-    uint64_t         size = 0;
-    lk_err           seen = {0};
-    lk_rc rc = lk_store_open_object(store, lk_pointer_final_path(&arena, version), &reader, &size, &seen);
-    lk_store_reader_close(reader);
+    lk_arena arena = {0};
+    uint64_t size = 0;
+    lk_rc    rc = lk_store_look(store, lk_pointer_final_path(&arena, version), has, &size, err);
     lk_arena_close(&arena);
-    *has = rc == LK_OK;
-    if (rc != LK_OK && rc != LK_E_NOT_FOUND) {
-        *err = seen;
-        return rc;
-    }
-    return LK_OK;
+    return rc;
 }
 
 /* Nobody may have put a manifest above the head: it would be taken for ours by every reader in place. */

@@ -43,27 +43,12 @@ static lk_rc open_store(mem_engine *engine, lk_bytes location, lk_store **out, l
     return lk_mem_store_open(out, engine->options.disk, location, engine->options.hook, err);
 }
 
-static lk_rc read_object(lk_store *store, lk_bytes key, lk_arena *arena, lk_bytes *bytes, lk_err *err)
-{
-    lk_store_reader *reader = NULL;
-    uint64_t         size = 0;
-    lk_rc            rc = lk_store_open_object(store, key, &reader, &size, err);
-    if (rc == LK_OK) {
-        char                *data = lk_arena_take(arena, (size_t)size + 1);
-        const lk_store_range whole = {.size = (size_t)size, .out = data};
-        rc = lk_store_read(reader, &whole, 1, err);
-        *bytes = (lk_bytes){data, (size_t)size};
-    }
-    lk_store_reader_close(reader);
-    return rc;
-}
-
 #define SCHEMA_KEY LK_LITERAL("schema.ipc")
 
 static lk_rc read_schema(lk_store *store, lk_arena *arena, struct ArrowSchema *out, lk_err *err)
 {
     lk_bytes message = {0};
-    lk_rc    rc = read_object(store, SCHEMA_KEY, arena, &message, err);
+    lk_rc    rc = lk_store_load(store, SCHEMA_KEY, SIZE_MAX, arena, &message, err);
     return rc != LK_OK ? rc : lk_ipc_schema_decode(message, out, err);
 }
 
@@ -102,7 +87,7 @@ static lk_rc read_manifest(lk_store *store, lk_bytes key, lk_arena *arena, manif
         {"rows", LK_JSON_U64, &m->rows, false, NULL},
         {"fragments", LK_JSON_TEXTS, &m->fragments, false, NULL},
     };
-    lk_rc rc = read_object(store, key, arena, &text, err);
+    lk_rc rc = lk_store_load(store, key, SIZE_MAX, arena, &text, err);
     return rc != LK_OK ? rc : lk_json_read(text, fields, sizeof fields / sizeof fields[0], arena, err);
 }
 
@@ -377,8 +362,8 @@ static lk_rc next_raw(mem_scan *scan, struct ArrowArray *out, lk_err *err)
         rc == LK_OK && out->release == NULL && (scan->stream != NULL || scan->fragment < fragments->count)) {
         if (scan->stream == NULL) {
             lk_bytes bytes = {0};
-            rc = read_object(
-                scan->snapshot->store, fragments->items[scan->fragment++], &scan->arena, &bytes, err);
+            rc = lk_store_load(scan->snapshot->store, fragments->items[scan->fragment++], SIZE_MAX,
+                &scan->arena, &bytes, err);
             rc = rc == LK_OK ? lk_ipc_open(lk_ipc_source_bytes(bytes), NULL, &scan->stream, err) : rc;
         }
         rc = rc == LK_OK ? lk_batches_next(scan->stream, out, err) : rc;

@@ -1,6 +1,7 @@
 /* store.c - what every lk_store shares: which keys are legal, what not every body can. */
 #include "io/store.h"
 
+#include <inttypes.h>
 #include <stdlib.h>
 
 static bool segment_is_legal(const char *data, size_t size)
@@ -22,26 +23,70 @@ lk_rc lk_store_key_check(lk_bytes key, lk_err *err)
     return legal ? LK_OK : lk_fail(err, LK_E_INVALID_REQUEST, "illegal object key \"%.*s\"", LK_FMT(key));
 }
 
+/* -- whole objects -------------------------------------------------------------------------------------------------- */
+
+static lk_rc open_if_there(
+    lk_store *store, lk_bytes key, lk_store_reader **reader, uint64_t *size, lk_err *err)
+{
+    lk_err failure = {0};
+    lk_rc  rc = lk_store_open_object(store, key, reader, size, &failure);
+    if (rc != LK_OK && rc != LK_E_NOT_FOUND) {
+        *err = failure;
+        return rc;
+    }
+    return LK_OK;
+}
+
+static lk_rc read_whole(lk_store_reader *reader, uint64_t size, lk_arena *arena, lk_bytes *out, lk_err *err)
+{
+    char          *bytes = lk_arena_take(arena, (size_t)size + 1);
+    lk_store_range range = {.size = (size_t)size, .out = bytes};
+    *out = (lk_bytes){bytes, (size_t)size};
+    return size == 0 ? LK_OK : lk_store_read(reader, &range, 1, err);
+}
+
+lk_rc lk_store_load_if_there(lk_store *store, lk_bytes key, uint64_t size_max, lk_arena *arena, lk_bytes *out,
+    bool *found, lk_err *err)
+{
+    lk_store_reader *reader = NULL;
+    uint64_t         size = 0;
+    lk_rc            rc = open_if_there(store, key, &reader, &size, err);
+    *found = reader != NULL;
+    if (*found) {
+        rc = size > size_max ? lk_fail(err, LK_E_LIMIT, "%.*s has %" PRIu64 " bytes", LK_FMT(key), size)
+                             : read_whole(reader, size, arena, out, err);
+    }
+    lk_store_reader_close(reader);
+    return rc;
+}
+
+lk_rc lk_store_load(
+    lk_store *store, lk_bytes key, uint64_t size_max, lk_arena *arena, lk_bytes *out, lk_err *err)
+{
+    bool  found = false;
+    lk_rc rc = lk_store_load_if_there(store, key, size_max, arena, out, &found, err);
+    return rc == LK_OK && !found ? lk_fail(err, LK_E_NOT_FOUND, "%.*s", LK_FMT(key)) : rc;
+}
+
+lk_rc lk_store_look(lk_store *store, lk_bytes key, bool *found, uint64_t *size, lk_err *err)
+{
+    lk_store_reader *reader = NULL;
+    *size = 0;
+    lk_rc rc = open_if_there(store, key, &reader, size, err);
+    *found = reader != NULL;
+    lk_store_reader_close(reader);
+    return rc;
+}
+
 static lk_rc fetch_one(lk_store *store, lk_store_wanted *wanted, lk_arena *arena, lk_err *err)
 {
     lk_store_reader *reader = NULL;
     uint64_t         size = 0;
-    lk_err           failure = {0};
-    lk_rc            rc = store->ops->open(store, wanted->key, &reader, &size, &failure);
-    if (rc == LK_E_NOT_FOUND) {
-        return LK_OK;
-    }
-    if (rc != LK_OK) {
-        *err = failure;
-        return rc;
-    }
-    wanted->found = true;
-    wanted->whole = size <= LK_STORE_SMALL_BYTES;
+    lk_rc            rc = open_if_there(store, wanted->key, &reader, &size, err);
+    wanted->found = reader != NULL;
+    wanted->whole = wanted->found && size <= LK_STORE_SMALL_BYTES;
     if (wanted->whole) {
-        char          *bytes = lk_arena_take(arena, (size_t)size + 1);
-        lk_store_range range = {.size = (size_t)size, .out = bytes};
-        wanted->bytes = (lk_bytes){bytes, (size_t)size};
-        rc = size == 0 ? LK_OK : lk_store_read(reader, &range, 1, err);
+        rc = read_whole(reader, size, arena, &wanted->bytes, err);
     }
     lk_store_reader_close(reader);
     return rc;

@@ -136,6 +136,14 @@ static inline void lk_store_reader_close(lk_store_reader *reader)
         reader->store->ops->reader_close(reader);
     }
 }
+/* A whole object, in the arena. LK_E_NOT_FOUND; LK_E_LIMIT when it has more than size_max bytes. */
+LK_MUST_CHECK lk_rc lk_store_load(
+    lk_store *store, lk_bytes key, uint64_t size_max, lk_arena *arena, lk_bytes *out, lk_err *err);
+/* The same where absence is no error. */
+LK_MUST_CHECK lk_rc lk_store_load_if_there(lk_store *store, lk_bytes key, uint64_t size_max, lk_arena *arena,
+    lk_bytes *out, bool *found, lk_err *err);
+/* Whether there is such an object, and what size it has (0: there is none). */
+LK_MUST_CHECK lk_rc lk_store_look(lk_store *store, lk_bytes key, bool *found, uint64_t *size, lk_err *err);
 /* Small objects, side by side where the store is far; absence is no error. All that is held at once is `count` times
  * LK_STORE_SMALL_BYTES at most: who asks for many charges it. */
 LK_MUST_CHECK lk_rc lk_store_fetch(

@@ -434,6 +434,31 @@ static void many_are_removed_and_absence_is_nothing(void **state)
         lk_store_remove_many(f->store, &(lk_bytes){"../x", 4}, 1, &f->err), LK_E_INVALID_REQUEST);
 }
 
+static void a_whole_object_is_loaded_if_it_is_there_and_not_too_large(void **state)
+{
+    fixture *f = *state;
+    lk_bytes bytes = {0};
+    uint64_t size = 1;
+    bool     found = true;
+    put(f, "d/o", LK_LITERAL("12345678"));
+    put(f, "d/empty", (lk_bytes){0});
+    assert_int_equal(lk_store_load(f->store, LK_LITERAL("d/o"), 8, &f->arena, &bytes, &f->err), LK_OK);
+    assert_true(lk_bytes_equal(bytes, LK_LITERAL("12345678")));
+    assert_int_equal(lk_store_load(f->store, LK_LITERAL("d/empty"), 0, &f->arena, &bytes, &f->err), LK_OK);
+    assert_int_equal(bytes.size, 0);
+    assert_int_equal(lk_store_load(f->store, LK_LITERAL("d/o"), 7, &f->arena, &bytes, &f->err), LK_E_LIMIT);
+    assert_int_equal(
+        lk_store_load(f->store, LK_LITERAL("d/none"), 8, &f->arena, &bytes, &f->err), LK_E_NOT_FOUND);
+    f->err = (lk_err){0};
+    assert_int_equal(
+        lk_store_load_if_there(f->store, LK_LITERAL("d/none"), 8, &f->arena, &bytes, &found, &f->err), LK_OK);
+    assert_false(found);
+    assert_int_equal(lk_store_look(f->store, LK_LITERAL("d/none"), &found, &size, &f->err), LK_OK);
+    assert_true(!found && size == 0 && f->err.rc == LK_OK);
+    assert_int_equal(lk_store_look(f->store, LK_LITERAL("d/o"), &found, &size, &f->err), LK_OK);
+    assert_true(found && size == 8);
+}
+
 static void keys_cannot_leave_the_root(void **state)
 {
     fixture       *f = *state;
@@ -574,6 +599,8 @@ static void one_reader_serves_many_threads(void **state)
         cmocka_unit_test_setup_teardown(a_list_of_names_has_the_same_names, open, close_body),           \
         cmocka_unit_test_setup_teardown(a_removed_tree_is_gone_and_can_be_made_again, open, close_body), \
         cmocka_unit_test_setup_teardown(many_are_removed_and_absence_is_nothing, open, close_body),      \
+        cmocka_unit_test_setup_teardown(                                                                 \
+            a_whole_object_is_loaded_if_it_is_there_and_not_too_large, open, close_body),                \
         cmocka_unit_test_setup_teardown(keys_cannot_leave_the_root, open, close_body),                   \
         cmocka_unit_test_setup_teardown(of_racing_puts_one_wins, open, close_body),                      \
         cmocka_unit_test_setup_teardown(one_reader_serves_many_threads, open, close_body)

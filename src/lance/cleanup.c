@@ -155,33 +155,20 @@ static lk_rc look_at_others(cleanup *c, lk_err *err)
 
 /* -- hiding -------------------------------------------------------------------------------------------------- */
 
-static lk_rc load(lk_store *store, lk_bytes key, lk_buf *out, lk_err *err)
-{
-    lk_store_reader *reader = NULL;
-    uint64_t         size = 0;
-    lk_rc            rc = lk_store_open_object(store, key, &reader, &size, err);
-    if (rc == LK_OK && size > 0) {
-        lk_buf_append_zeros(out, (size_t)size); /* it was read as a manifest: its size is bounded */
-        lk_store_range range = {0, (size_t)size, out->data};
-        rc = lk_store_read(reader, &range, 1, err);
-    }
-    lk_store_reader_close(reader);
-    return rc;
-}
-
 /* Gives the object at `from` the name `to`, durably, then takes the old name away. */
 static lk_rc move(cleanup *c, lk_bytes from, lk_bytes to, lk_err *err)
 {
-    lk_buf bytes = {0};
-    bool   created = false;
-    lk_rc  rc = load(c->env->store, from, &bytes, err);
+    lk_arena arena = {0};
+    lk_bytes bytes = {0};
+    bool     created = false;
+    lk_rc    rc = lk_store_load(c->env->store, from, LK_MANIFEST_BYTES_MAX, &arena, &bytes, err);
     if (rc == LK_OK) {
-        rc = lk_store_put_if_absent(c->env->store, to, lk_buf_view(&bytes), &created, err);
+        rc = lk_store_put_if_absent(c->env->store, to, bytes, &created, err);
     }
     if (rc == LK_OK) {
         rc = lk_store_remove(c->env->store, from, err);
     }
-    lk_buf_deinit(&bytes);
+    lk_arena_close(&arena);
     return rc;
 }
 

@@ -104,23 +104,6 @@ static lk_rc add_arrow_file(lk_deletion *deletion, lk_bytes file, lk_err *err)
 
 /* -- reading ----------------------------------------------------------------------------------------- */
 
-static lk_rc load(lk_store *store, lk_bytes key, lk_buf *out, lk_err *err)
-{
-    lk_store_reader *reader = NULL;
-    uint64_t         size = 0;
-    lk_rc            rc = lk_store_open_object(store, key, &reader, &size, err);
-    if (rc == LK_OK && size > LK_DELETION_BYTES_MAX) {
-        rc = lk_fail(err, LK_E_LIMIT, "a deletion file of %" PRIu64 " bytes", size);
-    }
-    if (rc == LK_OK && size > 0) {
-        lk_buf_append_zeros(out, (size_t)size);
-        lk_store_range range = {0, (size_t)size, out->data};
-        rc = lk_store_read(reader, &range, 1, err);
-    }
-    lk_store_reader_close(reader);
-    return rc;
-}
-
 lk_rc lk_deletion_parse(
     lk_deletion_kind kind, lk_bytes file, uint64_t rows, uint64_t count, lk_deletion **out, lk_err *err)
 {
@@ -146,18 +129,17 @@ lk_rc lk_deletion_parse(
 lk_rc lk_deletion_read(lk_store *store, const lk_fragment *fragment, lk_deletion **out, lk_err *err)
 {
     lk_arena                arena = {0};
-    lk_buf                  file = {0};
+    lk_bytes                file = {0};
     const lk_deletion_file *in = &fragment->deletion;
     lk_bytes                key = lk_deletion_key(fragment->id, in, &arena);
 
-    lk_rc rc = load(store, key, &file, err);
+    lk_rc rc = lk_store_load(store, key, LK_DELETION_BYTES_MAX, &arena, &file, err);
     if (rc == LK_OK) {
-        rc = lk_deletion_parse(in->kind, lk_buf_view(&file), fragment->physical_rows, in->count, out, err);
+        rc = lk_deletion_parse(in->kind, file, fragment->physical_rows, in->count, out, err);
     }
     if (rc != LK_OK) {
         lk_context(err, "deletion file %.*s", LK_FMT(key));
     }
-    lk_buf_deinit(&file);
     lk_arena_close(&arena);
     return rc;
 }

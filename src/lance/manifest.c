@@ -324,24 +324,11 @@ lk_rc lk_manifest_index_section(lk_store *store, const lk_manifest *manifest, lk
 static lk_rc read_transaction_file(
     lk_store *store, const lk_manifest *manifest, lk_arena *arena, lk_bytes *out, lk_err *err)
 {
-    lk_store_reader *reader = NULL;
-    uint64_t         size = 0;
     if (!path_is_safe(manifest->transaction_file)) {
         return corrupt(err, "an unsafe name of a transaction file");
     }
     lk_bytes key = lk_arena_format(arena, "_transactions/%.*s", LK_FMT(manifest->transaction_file));
-    lk_rc    rc = lk_store_open_object(store, key, &reader, &size, err);
-    if (rc == LK_OK && size > LK_MANIFEST_BYTES_MAX) {
-        rc = lk_fail(err, LK_E_LIMIT, "a transaction of %" PRIu64 " bytes", size);
-    }
-    if (rc == LK_OK) {
-        char          *data = lk_arena_take(arena, (size_t)size + 1);
-        lk_store_range range = {0, (size_t)size, data};
-        rc = size == 0 ? LK_OK : lk_store_read(reader, &range, 1, err);
-        *out = (lk_bytes){data, (size_t)size};
-    }
-    lk_store_reader_close(reader);
-    return rc;
+    return lk_store_load(store, key, LK_MANIFEST_BYTES_MAX, arena, out, err);
 }
 
 lk_rc lk_manifest_transaction(lk_store *store, const lk_manifest *manifest, lk_arena *arena,

@@ -37,24 +37,6 @@ static lk_rc parse(lk_bytes text, lk_arena *arena, lk_ref *ref, lk_err *err)
     return LK_OK;
 }
 
-static lk_rc load(lk_store *store, lk_bytes key, lk_arena *arena, lk_bytes *out, lk_err *err)
-{
-    lk_store_reader *reader = NULL;
-    uint64_t         size = 0;
-    lk_rc            rc = lk_store_open_object(store, key, &reader, &size, err);
-    if (rc == LK_OK && size > LK_REF_BYTES_MAX) {
-        rc = lk_fail(err, LK_E_LIMIT, "%" PRIu64 " bytes", size);
-    }
-    if (rc == LK_OK) {
-        char          *data = lk_arena_take(arena, (size_t)size + 1);
-        lk_store_range range = {0, (size_t)size, data};
-        rc = size == 0 ? LK_OK : lk_store_read(reader, &range, 1, err);
-        *out = (lk_bytes){data, (size_t)size};
-    }
-    lk_store_reader_close(reader);
-    return rc;
-}
-
 /* "feat%2Fx" is the branch feat/x. */
 static lk_bytes decode_name(lk_bytes stem, lk_arena *arena)
 {
@@ -90,7 +72,7 @@ static lk_rc add_kind(lk_store *store, lk_ref_kind kind, lk_arena *arena, lk_buf
         lk_ref   ref = {.kind = kind, .branch = {"", 0}};
         lk_bytes key = lk_arena_format(arena, "%s/%.*s", kinds[kind].directory, LK_FMT(name));
         ref.name = decode_name((lk_bytes){name.data, name.size - suffix.size}, arena);
-        rc = load(store, key, arena, &text, err);
+        rc = lk_store_load(store, key, LK_REF_BYTES_MAX, arena, &text, err);
         if (rc == LK_OK) {
             rc = parse(text, arena, &ref, err);
         }

@@ -127,28 +127,16 @@ static lk_rc no_such_tag(lk_bytes name, lk_err *err)
 
 static lk_rc load_kept(lk_store *store, lk_bytes name, lk_arena *arena, tag_record *record, lk_err *err)
 {
-    lk_store_reader *reader = NULL;
-    uint64_t         size = 0;
-    lk_err           open_err = {0};
-    lk_rc            rc = lk_store_open_object(store, tag_key(name, arena), &reader, &size, &open_err);
-    if (rc == LK_E_NOT_FOUND) {
+    lk_bytes bytes = {0};
+    bool     found = false;
+    lk_rc    rc =
+        lk_store_load_if_there(store, tag_key(name, arena), LK_REF_BYTES_MAX, arena, &bytes, &found, err);
+    if (rc == LK_OK && !found) {
         return no_such_tag(name, err);
     }
-    if (rc != LK_OK) {
-        *err = open_err;
-        return rc;
+    if (rc == LK_OK) {
+        rc = read_kept(bytes, arena, record, err);
     }
-    if (size > LK_REF_BYTES_MAX) {
-        rc = lk_fail(err, LK_E_LIMIT, "tag %.*s has %" PRIu64 " bytes", LK_FMT(name), size);
-    } else {
-        char          *data = lk_arena_take(arena, (size_t)size + 1);
-        lk_store_range range = {0, (size_t)size, data};
-        rc = size == 0 ? LK_OK : lk_store_read(reader, &range, 1, err);
-        if (rc == LK_OK) {
-            rc = read_kept((lk_bytes){data, (size_t)size}, arena, record, err);
-        }
-    }
-    lk_store_reader_close(reader);
     if (rc != LK_OK) {
         lk_context(err, "tag %.*s", LK_FMT(name));
     }

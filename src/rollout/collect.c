@@ -43,20 +43,13 @@ static lk_rc list_directories(
 
 static lk_rc has_bytes(lk_store *store, lk_uuid shard, uint64_t version, bool *has, lk_err *err)
 {
-    lk_arena         arena = {0};
-    lk_store_reader *reader = NULL;
-    uint64_t         size = 0;
-    lk_err           looking = {0};
-    lk_rc            rc =
-        lk_store_open_object(store, lk_shard_manifest_key(shard, version, &arena), &reader, &size, &looking);
-    lk_store_reader_close(reader);
+    lk_arena arena = {0};
+    uint64_t size = 0;
+    bool     found = false; /* other software may have removed it */
+    lk_rc    rc = lk_store_look(store, lk_shard_manifest_key(shard, version, &arena), &found, &size, err);
     lk_arena_close(&arena);
-    *has = rc == LK_OK && size > 0;
-    if (rc != LK_OK && rc != LK_E_NOT_FOUND) { /* other software may have removed it */
-        *err = looking;
-        return rc;
-    }
-    return LK_OK;
+    *has = found && size > 0;
+    return rc;
 }
 
 /* The first version before `end` that has bytes, as they are emptied in ascending order; end: none. */
@@ -177,29 +170,6 @@ lk_rc lk_rollout_count_orphans(
 
 /* -- log entries -------------------------------------------------------------------------------------------------- */
 
-static int compare_positions(const void *a, const void *b)
-{
-    uint64_t left = *(const uint64_t *)a, right = *(const uint64_t *)b;
-    return (left > right) - (left < right);
-}
-
-/* The positions that have entries, ascending. */
-static lk_rc list_positions(
-    lk_store *store, lk_uuid shard, lk_arena *arena, uint64_t **positions, size_t *count, lk_err *err)
-{
-    lk_store_entry *entries = NULL;
-    size_t          entry_count = 0;
-    *count = 0;
-    lk_rc rc = lk_store_list_names(
-        store, lk_shard_key(shard, LK_LITERAL("wal"), arena), arena, &entries, &entry_count, err);
-    *positions = lk_arena_take(arena, (entry_count + 1) * sizeof **positions);
-    for (size_t i = 0; rc == LK_OK && i < entry_count; i++) {
-        *count += lk_shard_position_parse(entries[i].name, LK_LITERAL(".arrow"), &(*positions)[*count]);
-    }
-    qsort(*positions, *count, sizeof **positions, compare_positions);
-    return rc;
-}
-
 static lk_rc epoch_of(lk_store *store, lk_uuid shard, uint64_t position, uint64_t *epoch, lk_err *err)
 {
     lk_arena     arena = {0};
@@ -231,7 +201,8 @@ lk_rc lk_rollout_collect_log(
     size_t            count = 0;
     lk_shard_manifest latest = {0};
     bool              found = false;
-    lk_rc             rc = list_positions(env->store, shard, &arena, &positions, &count, err);
+    lk_rc             rc = lk_shard_numbers(
+                    env->store, shard, LK_LITERAL("wal"), LK_LITERAL(".arrow"), &arena, &positions, &count, err);
     if (rc == LK_OK) {
         rc = lk_shard_latest(env->store, shard, 0, &arena, &latest, &found, err);
     }

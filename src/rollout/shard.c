@@ -35,31 +35,15 @@ lk_bytes lk_shard_manifest_key(lk_uuid shard, uint64_t version, lk_arena *arena)
     return lk_shard_key(shard, lk_arena_format(arena, "manifest/%s.binpb", digits), arena);
 }
 
-/* *found = false when there is no such object. */
+/* *found = false when there is no such object; one that is larger than it can be is damaged. */
 static lk_rc read_object(lk_store *store, lk_bytes key, uint64_t size_max, lk_arena *arena, lk_bytes *out,
     bool *found, lk_err *err)
 {
-    lk_store_reader *reader = NULL;
-    uint64_t         size = 0;
-    lk_err           failure = {0};
-    lk_rc            rc = lk_store_open_object(store, key, &reader, &size, &failure);
-    *found = rc == LK_OK;
-    if (rc == LK_E_NOT_FOUND) {
-        return LK_OK;
+    lk_rc rc = lk_store_load_if_there(store, key, size_max, arena, out, found, err);
+    if (rc == LK_E_LIMIT) {
+        *err = (lk_err){0};
+        rc = lk_fail(err, LK_E_CORRUPT_FILE, "%.*s is larger than it can be", LK_FMT(key));
     }
-    if (rc != LK_OK) {
-        *err = failure;
-        return rc;
-    }
-    if (size > size_max) {
-        rc = lk_fail(err, LK_E_CORRUPT_FILE, "%.*s: %" PRIu64 " bytes", LK_FMT(key), size);
-    } else {
-        char                *bytes = lk_arena_take(arena, (size_t)size + 1);
-        const lk_store_range range = {.size = (size_t)size, .out = bytes};
-        rc = size == 0 ? LK_OK : lk_store_read(reader, &range, 1, err);
-        *out = (lk_bytes){bytes, (size_t)size};
-    }
-    lk_store_reader_close(reader);
     return rc;
 }
 
@@ -74,18 +58,11 @@ typedef enum presence { ABSENT, EMPTIED, PRESENT } presence;
 static lk_rc exists(
     lk_store *store, lk_uuid shard, uint64_t version, lk_arena *arena, presence *there, lk_err *err)
 {
-    lk_store_reader *reader = NULL;
-    uint64_t         size = 0;
-    lk_err           failure = {0};
-    lk_rc            rc =
-        lk_store_open_object(store, lk_shard_manifest_key(shard, version, arena), &reader, &size, &failure);
-    *there = rc != LK_OK ? ABSENT : size == 0 ? EMPTIED : PRESENT;
-    lk_store_reader_close(reader);
-    if (rc != LK_OK && rc != LK_E_NOT_FOUND) {
-        *err = failure;
-        return rc;
-    }
-    return LK_OK;
+    uint64_t size = 0;
+    bool     found = false;
+    lk_rc    rc = lk_store_look(store, lk_shard_manifest_key(shard, version, arena), &found, &size, err);
+    *there = !found ? ABSENT : size == 0 ? EMPTIED : PRESENT;
+    return rc;
 }
 
 /* What the object of this version and shard says. */
@@ -183,20 +160,27 @@ static int by_number(const void *a, const void *b)
     return (left > right) - (left < right);
 }
 
-lk_rc lk_shard_versions(
-    lk_store *store, lk_uuid shard, lk_arena *arena, uint64_t **versions, size_t *count, lk_err *err)
+lk_rc lk_shard_numbers(lk_store *store, lk_uuid shard, lk_bytes directory, lk_bytes suffix, lk_arena *arena,
+    uint64_t **numbers, size_t *count, lk_err *err)
 {
     lk_store_entry *entries = NULL;
     size_t          entry_count = 0;
     *count = 0;
-    lk_rc rc = lk_store_list_names(
-        store, lk_shard_key(shard, LK_LITERAL("manifest"), arena), arena, &entries, &entry_count, err);
-    *versions = lk_arena_take(arena, (entry_count + 1) * sizeof **versions);
+    lk_rc rc =
+        lk_store_list_names(store, lk_shard_key(shard, directory, arena), arena, &entries, &entry_count, err);
+    *numbers = lk_arena_take(arena, (entry_count + 1) * sizeof **numbers);
     for (size_t i = 0; rc == LK_OK && i < entry_count; i++) {
-        *count += lk_shard_position_parse(entries[i].name, LK_LITERAL(".binpb"), &(*versions)[*count]);
+        *count += lk_shard_position_parse(entries[i].name, suffix, &(*numbers)[*count]);
     }
-    qsort(*versions, *count, sizeof **versions, by_number);
+    qsort(*numbers, *count, sizeof **numbers, by_number);
     return rc;
+}
+
+lk_rc lk_shard_versions(
+    lk_store *store, lk_uuid shard, lk_arena *arena, uint64_t **versions, size_t *count, lk_err *err)
+{
+    return lk_shard_numbers(
+        store, shard, LK_LITERAL("manifest"), LK_LITERAL(".binpb"), arena, versions, count, err);
 }
 
 lk_rc lk_shard_highest(lk_store *store, lk_uuid shard, lk_arena *arena, uint64_t *highest, lk_err *err)

@@ -25,7 +25,10 @@ LK_MUST_CHECK lk_rc lk_shard_list(
 LK_MUST_CHECK lk_rc lk_shard_highest(
     lk_store *store, lk_uuid shard, lk_arena *arena, uint64_t *highest, lk_err *err);
 
-/* The versions that the listing has, ascending. */
+/* The numbers that the listing of a directory of the shard has under names of so many digits and this suffix, ascending. */
+LK_MUST_CHECK lk_rc lk_shard_numbers(lk_store *store, lk_uuid shard, lk_bytes directory, lk_bytes suffix,
+    lk_arena *arena, uint64_t **numbers, size_t *count, lk_err *err);
+/* Those of its manifests. */
 LK_MUST_CHECK lk_rc lk_shard_versions(
     lk_store *store, lk_uuid shard, lk_arena *arena, uint64_t **versions, size_t *count, lk_err *err);
 

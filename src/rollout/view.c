@@ -279,19 +279,13 @@ static lk_rc refresh_base(lk_rollout_view *view, bool *changed, lk_err *err)
 {
     const lk_manifest *manifest = lk_dataset_manifest(view->base);
     lk_arena           arena = {0};
-    lk_store_reader   *reader = NULL;
     uint64_t           size = 0;
+    bool               found = false;
     lk_dataset        *newest = NULL;
-    lk_err             looking = {0};
     lk_bytes key = lk_manifest_key(manifest->version + 1, lk_manifest_key_naming(manifest->key), &arena);
-    lk_rc    rc = lk_store_open_object(view->env->store, key, &reader, &size, &looking);
-    lk_store_reader_close(reader);
+    lk_rc    rc = lk_store_look(view->env->store, key, &found, &size, err);
     lk_arena_close(&arena);
-    if (rc == LK_E_NOT_FOUND) {
-        return LK_OK;
-    }
-    if (rc != LK_OK) {
-        *err = looking;
+    if (rc != LK_OK || !found) {
         return rc;
     }
     rc = lk_dataset_open(view->env, 0, &newest, err);

@@ -166,27 +166,12 @@ static lk_rc open_entry(lk_bytes bytes, lk_wal_entry *out, lk_err *err)
 lk_rc lk_wal_read(lk_store *store, lk_uuid shard, uint64_t position, lk_arena *arena, lk_wal_entry *out,
     bool *found, lk_err *err)
 {
-    lk_bytes         key = entry_key(shard, position, arena);
-    lk_store_reader *reader = NULL;
-    uint64_t         size = 0;
-    lk_err           failure = {0};
+    lk_bytes key = entry_key(shard, position, arena), bytes = {0};
     *out = (lk_wal_entry){0};
-    lk_rc rc = lk_store_open_object(store, key, &reader, &size, &failure);
-    *found = rc == LK_OK;
-    if (rc != LK_OK) {
-        *err = rc == LK_E_NOT_FOUND ? *err : failure;
-        return rc == LK_E_NOT_FOUND ? LK_OK : rc;
+    lk_rc rc = lk_store_load_if_there(store, key, LK_WAL_ENTRY_BYTES_MAX, arena, &bytes, found, err);
+    if (rc == LK_OK && *found) {
+        rc = open_entry(bytes, out, err);
     }
-    if (size > LK_WAL_ENTRY_BYTES_MAX) {
-        rc = lk_fail(err, LK_E_LIMIT, "%" PRIu64 " bytes", size);
-    } else {
-        const lk_store_range range = {.size = (size_t)size, .out = lk_arena_take(arena, (size_t)size + 1)};
-        rc = size == 0 ? LK_OK : lk_store_read(reader, &range, 1, err);
-        if (rc == LK_OK) {
-            rc = open_entry((lk_bytes){range.out, range.size}, out, err);
-        }
-    }
-    lk_store_reader_close(reader);
     if (rc != LK_OK) {
         lk_context(err, "%.*s", LK_FMT(key));
     }
