@@ -107,6 +107,11 @@ static lk_rc charge(stream *s, lk_err *err)
     }
     if (held > s->charged) {
         rc = lk_budget_take(s->budget, held - s->charged, err);
+        if (rc != LK_OK) {
+            lk_detail(err,
+                "the keys of so many records need more than readers may hold (--max-answer-bytes); read "
+                "pages with limit= and cursor=, or with order=none");
+        }
     } else {
         lk_budget_give(s->budget, s->charged - held);
     }

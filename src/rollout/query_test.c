@@ -184,6 +184,7 @@ static void keys_are_charged(void **state)
     lk_rollout_query query = {.limit = 1, .budget = &budget};
     lk_budget_init(&budget, "keys", 100, NULL);
     assert_int_equal(lk_rollout_query_open(snapshot, &query, &rows, &err), LK_E_LIMIT);
+    assert_non_null(strstr(err.detail, "--max-answer-bytes"));
     assert_int_equal(budget.used_bytes, 0);
     lk_budget_init(&budget, "keys", 1 << 20, NULL);
     err = (lk_err){0};

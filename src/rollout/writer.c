@@ -97,14 +97,14 @@ static lk_rc stage_log(
 }
 
 /* It gets its name once a manifest says that the generation has its rows: no claim reads it any more, so it may get lost,
- * and rows that were not listed are not brought back by it. Where its place is taken, by a writer that we fenced, it stays away. */
-static void show_log(lk_rollout_writer *w, lk_store_staged *entry)
+ * and rows that were not listed are not brought back by it. false: its place is taken. */
+static bool show_log(lk_rollout_writer *w, lk_store_staged *entry)
 {
     lk_err ignored = {0};
     bool   created = false;
     lk_rc  rc = lk_store_show(entry, &created, &ignored);
-    (void)rc;
     w->log_next++;
+    return rc != LK_OK || created;
 }
 
 /* Everything that nothing refers to yet: files, log entry (if `entry` is not NULL), the next manifest's bytes. Durable. */
@@ -127,6 +127,8 @@ static lk_rc write_wave(lk_rollout_writer *w, const lk_generation_rows *rows, li
     }
     return rc;
 }
+
+static void take_over(lk_rollout_writer *w, uint64_t position);
 
 /* Files, sync, manifest. log_position: of the entry that holds these rows already; 0: none yet. */
 static lk_rc store_rows(
@@ -153,7 +155,9 @@ static lk_rc store_rows(
         (void)removed; /* a later sweep finds it */
     }
     if (rc == LK_OK && logs) {
-        show_log(w, entry);
+        if (!show_log(w, entry)) {
+            take_over(w, l.log_position);
+        }
     } else {
         lk_store_discard(entry);
     }
@@ -189,6 +193,43 @@ static lk_rc replay_entry(lk_rollout_writer *w, lk_wal_entry *entry, uint64_t po
     return rc;
 }
 
+/* A failure that may have left a log entry, or a manifest of ours that we did not see, ends the claim: the next one reads
+ * what there is. Two writers of one shard must not take it from each other all the time. */
+static void lose_claim(lk_rollout_writer *w, lk_rc rc)
+{
+    w->claimed = false;
+    w->owes = w->owes || lk_unsealed_count(&w->unsealed) > 0;
+    lk_unsealed_clear(&w->unsealed); /* it is in the log, which whoever claims the shard replays */
+    if (rc == LK_E_SHARD_FENCED) {
+        uint64_t wait_ms =
+            LK_ROLLOUT_RECLAIM_MS / 2 + lk_random_below(w->options.env->random, LK_ROLLOUT_RECLAIM_MS);
+        w->fenced_until_ms = lk_clock_monotonic_ms(w->options.env->clock) + wait_ms;
+        lk_mutex_lock(&w->mutex);
+        w->stats.fenced++;
+        lk_mutex_unlock(&w->mutex);
+    }
+}
+
+/* Where our entry should be, a writer that we fenced put one before it knew. Other software acknowledges rows by their entry
+ * alone, and no claim would read this one, as our manifest is past it: so its rows become a generation now. */
+static void take_over(lk_rollout_writer *w, uint64_t position)
+{
+    lk_arena     arena = {0};
+    lk_wal_entry entry = {0};
+    lk_err       ignored = {0};
+    bool         found = false;
+    lk_rc        rc =
+        lk_wal_read(w->options.env->store, w->options.shard, position, &arena, &entry, &found, &ignored);
+    if (rc == LK_OK && found && entry.batches != NULL && entry.epoch < w->shard.epoch) {
+        rc = replay_entry(w, &entry, position, &ignored);
+    }
+    if (rc != LK_OK) { /* what follows begins with what there is */
+        lose_claim(w, rc);
+    }
+    lk_batches_close(entry.batches);
+    lk_arena_close(&arena);
+}
+
 /* Entries that an earlier writer left behind its last flush: each becomes a generation. */
 static lk_rc replay_log(lk_rollout_writer *w, lk_err *err)
 {
@@ -211,23 +252,6 @@ static lk_rc replay_log(lk_rollout_writer *w, lk_err *err)
         lk_arena_close(&arena);
     }
     return rc;
-}
-
-/* A failure that may have left a log entry, or a manifest of ours that we did not see, ends the claim: the next one reads
- * what there is. Two writers of one shard must not take it from each other all the time. */
-static void lose_claim(lk_rollout_writer *w, lk_rc rc)
-{
-    w->claimed = false;
-    w->owes = w->owes || lk_unsealed_count(&w->unsealed) > 0;
-    lk_unsealed_clear(&w->unsealed); /* it is in the log, which whoever claims the shard replays */
-    if (rc == LK_E_SHARD_FENCED) {
-        uint64_t wait_ms =
-            LK_ROLLOUT_RECLAIM_MS / 2 + lk_random_below(w->options.env->random, LK_ROLLOUT_RECLAIM_MS);
-        w->fenced_until_ms = lk_clock_monotonic_ms(w->options.env->clock) + wait_ms;
-        lk_mutex_lock(&w->mutex);
-        w->stats.fenced++;
-        lk_mutex_unlock(&w->mutex);
-    }
 }
 
 static lk_rc claim(lk_rollout_writer *w, lk_err *err)
@@ -325,6 +349,18 @@ static lk_rc flush_deferred(
     return rc;
 }
 
+/* A successor removes what we wrote and never listed: files that are gone may mean that the shard is another's. */
+static lk_rc explain_loss(lk_rollout_writer *w, lk_rc rc, lk_err *err)
+{
+    lk_err looking = {0};
+    if ((rc == LK_E_NOT_FOUND || rc == LK_E_IO) && !err->maybe_applied &&
+        check_claim(w, &looking) == LK_E_SHARD_FENCED) {
+        *err = looking;
+        return LK_E_SHARD_FENCED;
+    }
+    return rc;
+}
+
 static lk_rc flush(lk_rollout_writer *w, lk_rollout_add *adds, uint64_t *row_count, lk_err *err)
 {
     lk_arena           arena = {0};
@@ -335,6 +371,7 @@ static lk_rc flush(lk_rollout_writer *w, lk_rollout_add *adds, uint64_t *row_cou
         rc = w->options.deferred ? flush_deferred(w, adds, &arena, &rows, err) : store_rows(w, &rows, 0, err);
     }
     if (rc != LK_OK && writes && w->claimed) {
+        rc = explain_loss(w, rc, err);
         lose_claim(w, rc);
     }
     *row_count = rc == LK_OK ? rows.row_count : 0;

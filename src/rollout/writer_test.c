@@ -296,6 +296,32 @@ static void a_log_entry_of_a_dead_writer_is_replayed(void **state)
     lk_store_close(store);
 }
 
+static void rows_that_a_fenced_writer_logged_where_our_entry_belongs_are_kept(void **state)
+{
+    lk_err             err = {0};
+    bool               created;
+    lk_bytes           entry;
+    lk_wal_form        form = {0};
+    lk_store          *store = open_root();
+    lk_lance_env       env = env_of(store);
+    lk_rollout_writer *first = writer_on(&env), *second = writer_on(&env);
+    assert_int_equal(add(first, "a", &err), LK_OK);
+    assert_int_equal(add(second, "b", &err), LK_OK);
+    lk_bytes         ids[] = {LK_LITERAL("l"), LK_LITERAL("m")};
+    lk_shared_array *rows = rows_of(ids, 2);
+    assert_int_equal(lk_wal_encode(&form, &schema, &rows, 1, 1, &entry, &err), LK_OK);
+    assert_int_equal(lk_wal_put(store, shard_id(), 3, entry, &created, &err), LK_OK);
+    assert_true(created);
+    assert_int_equal(add(second, "c", &err), LK_OK);
+    assert_int_equal(add(second, "d", &err), LK_OK);
+    expect_rows("a | b | c | l m | d ");
+    lk_shared_array_unref(rows);
+    lk_rollout_writer_free(first);
+    lk_rollout_writer_free(second);
+    lk_wal_form_deinit(&form);
+    lk_store_close(store);
+}
+
 static void a_log_entry_of_a_later_epoch_fences(void **state)
 {
     lk_err             err = {0};
@@ -442,6 +468,28 @@ static void a_fault_at_every_store_call_loses_nothing_acknowledged(void **state)
     }
 }
 
+/* What it writes lies where a successor tidies. */
+static void a_fenced_writer_whose_files_are_gone_says_that_it_is_fenced(void **state)
+{
+    lk_err        err = {0};
+    lk_fault_plan plan;
+    lk_fault_plan_init(&plan);
+    lk_store          *plain = open_root(), *faulty = lk_faulty_store_new(open_root(), &plan);
+    lk_lance_env       env = env_of(plain), env_of_first = env_of(faulty);
+    lk_rollout_writer *first = writer_on(&env_of_first), *second = writer_on(&env);
+    assert_int_equal(add(first, "a", &err), LK_OK);
+    assert_int_equal(add(second, "b", &err), LK_OK);
+    lk_fault_plan_arm(&plan, LK_FAULT_DENIED, 2);
+    assert_int_equal(add(first, "x", &err), LK_E_SHARD_FENCED);
+    assert_true(lk_fault_plan_fired(&plan));
+    expect_rows("a | b ");
+    lk_rollout_writer_free(first);
+    lk_rollout_writer_free(second);
+    lk_store_close(faulty);
+    lk_store_close(plain);
+    lk_fault_plan_deinit(&plan);
+}
+
 static int open_schema(void **state)
 {
     lk_err   err = {0};
@@ -463,8 +511,12 @@ int main(void)
         cmocka_unit_test_setup_teardown(
             a_fenced_writer_takes_its_shard_back_after_a_while, make_root, remove_root),
         cmocka_unit_test_setup_teardown(a_log_entry_of_a_dead_writer_is_replayed, make_root, remove_root),
+        cmocka_unit_test_setup_teardown(
+            rows_that_a_fenced_writer_logged_where_our_entry_belongs_are_kept, make_root, remove_root),
         cmocka_unit_test_setup_teardown(a_log_entry_of_a_later_epoch_fences, make_root, remove_root),
         cmocka_unit_test_setup_teardown(adds_that_come_together_share_generations, make_root, remove_root),
+        cmocka_unit_test_setup_teardown(
+            a_fenced_writer_whose_files_are_gone_says_that_it_is_fenced, make_root, remove_root),
         cmocka_unit_test(a_fault_at_every_store_call_loses_nothing_acknowledged),
     };
     return cmocka_run_group_tests_name("writer", tests, open_schema, close_schema);

@@ -49,10 +49,14 @@ void rollout_explain(rollout_call *call, lk_err *err)
         *err = (lk_err){0};
         rc = lk_refuse(err, LK_E_NOT_FOUND,
             "there is no rollout store %.*s any more: it was removed meanwhile", LK_FMT(call->target.name));
-    } else if (cause.rc == LK_E_SNAPSHOT_GONE && !call->is_pinned) {
+    } else if ((cause.rc == LK_E_SNAPSHOT_GONE && !call->is_pinned) ||
+               (cause.rc == LK_E_NOT_FOUND && call->has_store && cause.detail[0] == '\0')) {
         *err = (lk_err){0};
         rc = lk_refuse(err, LK_E_STORE_UNAVAILABLE,
             "a file of the store is missing, or was removed while it was read: %s", cause.context);
+    } else if (cause.rc == LK_E_LIMIT &&
+               cause.detail[0] == '\0') { /* of a budget that has no words of its own */
+        lk_detail(err, "this needs more memory than --rollout-cache-bytes has left; try again, or raise it");
     }
     LK_ASSERT(rc == err->rc);
 }

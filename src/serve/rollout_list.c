@@ -102,11 +102,6 @@ static lk_rc open_rows(
     if (rc == LK_OK) {
         rc = lk_rollout_query_open(snapshot, &q->query, rows, err);
     }
-    if (rc == LK_E_LIMIT && err->detail[0] == '\0') {
-        lk_detail(err,
-            "the keys of so many records need more than readers may hold (--max-answer-bytes); read "
-            "pages with limit= and cursor=, or with order=none");
-    }
     if (rc == LK_OK) {
         rc = write_cursor(store, snapshot, q, *rows, next_cursor, err);
     }

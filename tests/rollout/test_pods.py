@@ -4,6 +4,7 @@ import threading
 import time
 import uuid
 
+import pyarrow.ipc
 import pytest
 
 import rollout
@@ -189,3 +190,23 @@ def test_a_pod_that_was_killed_goes_on_with_its_shard(pods):
         assert after.epoch == before.epoch + 1 and after.current_generation == before.current_generation + 1
     assert len(pod.ids("rl")) == 10
     shards.check_chain(shards.one(pod.store_path("rl"), "rollout-0"))
+
+
+def test_rows_that_a_fenced_writer_logged_are_not_lost_where_our_entry_belongs(pods):
+    pod = pods("rollout-0")
+    pod.create("rl")
+    pod.add("rl", rollout.records([0]))
+    shard = shards.one(pod.store_path("rl"), "rollout-0")
+    epoch, table = shard.log()[1]
+    pod.restart()
+    pod.add("rl", rollout.records([1])) # another epoch; what comes next is an entry of the old one, as other software
+    late = table.set_column(table.column_names.index("id"), table.schema.field("id"), [["late"]]) # acknowledges rows by
+    with pyarrow.ipc.new_stream(shard.directory / "wal" / f"{3:064b}"[::-1].__add__(".arrow"),
+                                late.schema.with_metadata({"writer_epoch": str(epoch)})) as entry:
+        entry.write_table(late)
+    pod.add("rl", rollout.records([2]))
+    pod.add("rl", rollout.records([3]))
+    assert pod.ids("rl") == ["late", "r0", "r1", "r2", "r3"]
+    pod.restart()
+    pod.add("rl", rollout.records([4]))
+    assert pod.ids("rl") == ["late", "r0", "r1", "r2", "r3", "r4"]
