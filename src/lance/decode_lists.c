@@ -238,10 +238,12 @@ static lk_rc decode_list(
     if (source->child_count != 1) {
         return lk_fail(err, LK_E_CORRUPT_FILE, "a list of %zu children", source->child_count);
     }
-    lk_rc rc = push(self, true, err);
-    self->offset_bytes = offset_bytes(source);
+    unsigned outer = self->offset_bytes;
+    lk_rc    rc = push(self, true, err);
     if (rc == LK_OK) {
+        self->offset_bytes = offset_bytes(source);
         rc = decode_node(self, &source->children[0], &items, teller, err);
+        self->offset_bytes = outer; /* of members behind this one */
         pop(self);
     }
     if (rc == LK_OK && *teller != NULL) {
