@@ -16,8 +16,9 @@ typedef struct entry {
     lk_buf            name;
     lk_data_place     place;
     lk_lance_env      env;
-    lk_rollout_store *store; /* the table's reference */
-    bool              busy;  /* is opened, made or removed; guarded by the owner's mutex, as is the rest */
+    lk_rollout_store *store;    /* the table's reference */
+    bool              busy;     /* is opened, made or removed; guarded by the owner's mutex, as is the rest */
+    bool              checking; /* a task looks whether it is still there */
     uint64_t          checked_ms, used_ms; /* monotonic */
 } entry;
 
@@ -34,6 +35,7 @@ struct lk_rollouts {
     lk_cond       changed;            /* an entry is not busy any more, or one was freed */
     entry       **entries;            /* by name; guarded by mutex, as are the following */
     size_t        count, room, alive; /* alive: entries that were not freed, listed or not */
+    size_t        checks;             /* tasks that look at one */
     atomic_ullong removals[REMOVALS]; /* by name */
     atomic_ullong disk_low_bytes;
 };
@@ -280,6 +282,40 @@ static lk_rc check_present(lk_rollouts *r, entry *e, lk_err *err)
     return rc;
 }
 
+/* A task of the pool. What it cannot affirm is left to the next who asks when the time is over. */
+static void check_ahead(void *context)
+{
+    entry            *e = context;
+    lk_rollouts      *r = e->owner;
+    lk_rollout_store *store = e->store;
+    bool              present = false;
+    lk_err            ignored = {0};
+    lk_rc             rc = lk_rollout_store_is_present(store, &present, &ignored);
+    lk_mutex_lock(&r->mutex);
+    e->checking = false;
+    e->checked_ms = rc == LK_OK && present ? lk_thread_now_ms() : e->checked_ms;
+    lk_mutex_unlock(&r->mutex);
+    lk_rollout_store_unref(store); /* e may be gone */
+    lk_mutex_lock(&r->mutex);
+    r->checks--;
+    lk_cond_broadcast(&r->changed);
+    lk_mutex_unlock(&r->mutex);
+}
+
+/* Far away a look takes so long that nobody should wait for it while the store is in use. Called with the mutex; true: the
+ * caller submits the check. */
+static bool begin_check_ahead(lk_rollouts *r, entry *e, uint64_t now_ms)
+{
+    bool begins = now_ms - e->checked_ms >= LK_ROLLOUT_STALE_MS / 2 && !e->checking &&
+                  lk_rollout_store_is_far(e->store);
+    if (begins) {
+        e->checking = true;
+        r->checks++;
+        (void)lk_rollout_store_ref(e->store);
+    }
+    return begins;
+}
+
 /* The open store of this name, or a new entry for it, or neither: then it was dropped, and whoever asks looks again. */
 static lk_rc look_up(lk_rollouts *r, lk_bytes name, entry **made, lk_rollout_store **out, lk_err *err)
 {
@@ -289,12 +325,17 @@ static lk_rc look_up(lk_rollouts *r, lk_bytes name, entry **made, lk_rollout_sto
     *made = reserve(r, name, &known);
     uint64_t now_ms = lk_thread_now_ms();
     bool     checks = known != NULL && now_ms - known->checked_ms >= LK_ROLLOUT_STALE_MS;
+    bool     ahead = known != NULL && !checks && begin_check_ahead(r, known, now_ms);
     if (known != NULL) {
         known->busy = checks;
         known->used_ms = now_ms;
         *out = checks ? NULL : lk_rollout_store_ref(known->store);
     }
     lk_mutex_unlock(&r->mutex);
+    lk_err full = {0};
+    if (ahead && lk_pool_submit(r->pool, check_ahead, known, &full) != LK_OK) {
+        check_ahead(known);
+    }
     return checks ? check_present(r, known, err) : LK_OK;
 }
 
@@ -462,6 +503,11 @@ void lk_rollouts_close(lk_rollouts *r)
     if (r == NULL) {
         return;
     }
+    lk_mutex_lock(&r->mutex);
+    while (r->checks > 0) {
+        lk_cond_wait(&r->changed, &r->mutex);
+    }
+    lk_mutex_unlock(&r->mutex);
     for (size_t i = 0; i < r->count; i++) {
         LK_ASSERT(!r->entries[i]->busy);
         let_go(r, r->entries[i]->store);
