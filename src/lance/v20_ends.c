@@ -86,7 +86,7 @@ static lk_rc mark_nulls(
 
 lk_rc lk_v20_find_ends(const lk_page_rows *rows, const lk_v20_array *array, lk_v20_ends *out, lk_err *err)
 {
-    uint64_t adjustment = array->adjustment, words = 0;
+    uint64_t adjustment = array->adjustment, words = 0, reached = 0;
     *out = (lk_v20_ends){.count = lk_v20_row_count(rows)};
     lk_rc rc = read_ends(rows, array, &words, err);
     out->ends = (uint64_t *)(void *)rows->scratch->words.data;
@@ -105,9 +105,10 @@ lk_rc lk_v20_find_ends(const lk_page_rows *rows, const lk_v20_array *array, lk_v
         bool     ascend = relocate(from, count, adjustment, first, out->size, to);
         uint64_t size = count == 0 ? 0 : to[count - 1] - out->size;
         out->spans[range] = (lk_row_range){first, size};
-        if (!ascend || __builtin_add_overflow(out->size, size, &out->size)) {
+        if (!ascend || first < reached || __builtin_add_overflow(out->size, size, &out->size)) {
             rc = lk_fail(err, LK_E_CORRUPT_FILE, "ends of values do not ascend");
         }
+        reached = first + size; /* spans lie apart, as rows do */
         from += count;
         to += count;
     }
