@@ -1,6 +1,7 @@
 /* rollout_list.c - records go out: a page of a list, a trajectory, one record; in which form, rollout_forms.c. */
 #include "serve/rollout_list.h"
 
+#include "arrow/schema.h"
 #include "rollout/cell.h"
 #include "rollout/records_json.h"
 #include "serve/rollout_forms.h"
@@ -24,6 +25,41 @@ static rollout_source *source_of(
         break;
     }
     return rollout_json_source(rows, answers, next_cursor);
+}
+
+/* Rows that hold their store: it may be removed, and let go by everybody else, while they are read. */
+typedef struct held_rows {
+    lk_batches        base;
+    lk_batches       *rows;
+    lk_rollout_store *store;
+} held_rows;
+
+static lk_rc next_held(lk_batches *base, struct ArrowArray *out, lk_err *err)
+{
+    return lk_batches_next(((held_rows *)base)->rows, out, err);
+}
+
+static void close_held(lk_batches *base)
+{
+    held_rows *held = (held_rows *)base;
+    lk_batches_close(held->rows);
+    lk_schema_release(&held->base.schema);
+    lk_rollout_store_unref(held->store);
+    free(held);
+}
+
+lk_batches *rollout_hold_store(lk_batches *rows, lk_rollout_store *store)
+{
+    lk_err     err = {0};
+    held_rows *held = calloc(1, sizeof *held);
+    LK_ASSERT(held != NULL);
+    held->base.next = next_held;
+    held->base.close = close_held;
+    held->rows = rows;
+    held->store = lk_rollout_store_ref(store);
+    lk_rc rc = lk_schema_copy(&rows->schema, &held->base.schema, &err);
+    LK_ASSERT(rc == LK_OK); /* a few names */
+    return &held->base;
 }
 
 void rollout_answer_rows(
@@ -105,7 +141,9 @@ static lk_rc open_rows(
     if (rc == LK_OK) {
         rc = write_cursor(store, snapshot, q, *rows, next_cursor, err);
     }
-    if (rc != LK_OK) {
+    if (rc == LK_OK) {
+        *rows = rollout_hold_store(*rows, store);
+    } else {
         lk_batches_close(*rows);
     }
     lk_rollout_snapshot_unref(snapshot);

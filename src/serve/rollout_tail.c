@@ -88,6 +88,7 @@ static void answer(waiter *w, lk_batches *rows, lk_buf *next)
     rollout_call *call = w->call;
     lk_bytes      cursor = lk_arena_copy(call->arena, lk_buf_view(next));
     lk_buf_deinit(next);
+    rows = rollout_hold_store(rows, w->store);
     release(w);
     rollout_answer_rows(call, &w->query, rows, cursor);
 }
