@@ -88,8 +88,9 @@ typedef struct merger {
 static void merge_all(void *context)
 {
     merger                        *m = context;
-    const lk_rollout_merge_options all = {0};
-    uint64_t                       start = lk_clock_now_us();
+    const lk_rollout_merge_options all = {.gentle = true}; /* as the store's own upkeep runs it */
+    lk_thread_lower();
+    uint64_t start = lk_clock_now_us();
     m->rc = lk_rollout_store_merge(m->p->store, &all, &m->report, &m->err);
     m->took_us = lk_clock_now_us() - start;
     atomic_store(&m->done, true);

@@ -61,6 +61,7 @@ typedef struct lk_thread {
 LK_MUST_CHECK lk_rc lk_thread_start(
     lk_thread *thread, const char *name, void (*run)(void *context), void *context, lk_err *err);
 void     lk_thread_join(lk_thread *thread); /* accepts zero; once */
+void     lk_thread_lower(void);  /* the calling thread lets others have the processors first, for good */
 uint64_t lk_thread_now_ms(void); /* the monotonic clock that the body's deadlines are measured by */
 
 /* A fixed number of threads over one bounded FIFO queue. */

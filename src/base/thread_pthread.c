@@ -12,7 +12,9 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <time.h>
+#include <unistd.h>
 
 enum { HELD_MAX = 16, NAME_SIZE = 16 /* of the kernel */ };
 
@@ -163,6 +165,15 @@ void lk_thread_join(lk_thread *thread)
         LK_ASSERT(pthread_join(self->id, NULL) == 0);
         free(self);
         thread->body = NULL;
+    }
+}
+
+void lk_thread_lower(void)
+{
+    enum { NICE = 10 };
+    id_t self = (id_t)gettid(); /* priorities are of threads, on Linux */
+    if (getpriority(PRIO_PROCESS, self) < NICE) {
+        (void)setpriority(PRIO_PROCESS, self, NICE);
     }
 }
 

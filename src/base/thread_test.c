@@ -10,6 +10,7 @@
 #include <stddef.h>
 #include <stdint.h>
 #include <stdio.h>
+#include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -217,6 +218,23 @@ static void a_stop_flag_or_a_deadline_stops(void **state)
     assert_int_equal(lk_cancel_check(&cancel, &err), LK_E_CANCELLED);
 }
 
+static void lower(void *context)
+{
+    lk_thread_lower();
+    *(int *)context = getpriority(PRIO_PROCESS, (id_t)gettid());
+}
+
+static void a_lowered_thread_is_lowered_alone(void **state)
+{
+    lk_err    err = {0};
+    lk_thread thread = {0};
+    int       before = getpriority(PRIO_PROCESS, (id_t)gettid()), lowered = 0;
+    assert_int_equal(lk_thread_start(&thread, "low", lower, &lowered, &err), LK_OK);
+    lk_thread_join(&thread);
+    assert_int_equal(lowered, before > 10 ? before : 10);
+    assert_int_equal(getpriority(PRIO_PROCESS, (id_t)gettid()), before);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -226,6 +244,7 @@ int main(void)
         cmocka_unit_test(a_full_queue_says_no),
         cmocka_unit_test(a_closing_pool_takes_nothing_new),
         cmocka_unit_test(a_stop_flag_or_a_deadline_stops),
+        cmocka_unit_test(a_lowered_thread_is_lowered_alone),
     };
     return cmocka_run_group_tests_name("thread", tests, NULL, NULL);
 }

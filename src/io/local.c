@@ -40,7 +40,7 @@ struct local_writer {
     bool            failed; /* bytes are missing: it can only be abandoned */
     char           *temporary, *final;
     size_t          found;   /* size of the directory's path that was there already; 0: all of it */
-    lk_trickle      trickle; /* durable: what is written goes on to the disk */
+    lk_trickle      trickle; /* where the store trickles */
     size_t          used;
     char           *buffer; /* of WRITE_BUFFER_BYTES; NULL: nothing small was written */
 };
@@ -318,7 +318,7 @@ static lk_rc write_through(struct local_writer *writer, lk_bytes bytes, lk_err *
     lk_rc                     rc = LK_OK;
     if (writer->failed) {
         rc = lk_fail(err, LK_E_IO, "%s: an earlier write failed", writer->final);
-    } else if (self->durable) {
+    } else if (self->durable && self->trickles) {
         rc = lk_trickle_write(&writer->trickle, writer->fd, writer->temporary, bytes, err);
     } else {
         rc = lk_file_write_all(writer->fd, writer->temporary, bytes, err);
@@ -775,6 +775,11 @@ lk_rc lk_local_store_open(lk_store **out, lk_bytes root, bool durable, lk_err *e
     lk_late_init(&self->late, NULL);
     *out = &self->base;
     return LK_OK;
+}
+
+void lk_local_store_trickle(lk_store *store)
+{
+    ((struct local_store *)store)->trickles = true;
 }
 
 lk_rc lk_local_store_open_late(lk_store **out, lk_bytes root, lk_pool *pool, lk_err *err)

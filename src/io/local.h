@@ -11,4 +11,8 @@ LK_MUST_CHECK lk_rc lk_local_store_open(lk_store **out, lk_bytes root, bool dura
  * after the sync. New directories are made durably. pool (borrowed; NULL: none) syncs files side by side. */
 LK_MUST_CHECK lk_rc lk_local_store_open_late(lk_store **out, lk_bytes root, lk_pool *pool, lk_err *err);
 
+/* Before its first use: large files go to the disk while they are written (trickle.h). For a store of much that nobody waits
+ * for, beside little that somebody does. */
+void lk_local_store_trickle(lk_store *store);
+
 #endif

@@ -11,6 +11,7 @@ struct local_store {
     char    *root;
     bool     durable;
     bool     puts_off; /* files and names are synced in local_sync only */
+    bool     trickles; /* large files are sent to the disk as they are written */
     lk_late  late;
     lk_mutex mutex;
     char    *synced[LOCAL_SYNCED_SLOTS]; /* by hash of the path; a newer one replaces */

@@ -6,7 +6,7 @@
 #include <errno.h>
 #include <fcntl.h>
 
-enum { STEP_BYTES = 1 << 20 };
+enum { STEP_BYTES = 256 * 1024 }; /* half a millisecond of a disk */
 enum { SEND = SYNC_FILE_RANGE_WRITE };
 enum { WAIT = SYNC_FILE_RANGE_WAIT_BEFORE | SYNC_FILE_RANGE_WRITE | SYNC_FILE_RANGE_WAIT_AFTER };
 

@@ -235,7 +235,10 @@ static lk_rc row_width(lk_dataset *part, uint64_t *width, lk_err *err)
 static lk_rc copy_rows(compaction *c, lk_dataset *part, size_t batch_rows, lk_err *err)
 {
     lk_batches     *rows = NULL;
-    lk_scan_options options = {.limit = UINT64_MAX, .batch_rows = batch_rows, .blobs = LK_BLOBS_STORED};
+    lk_scan_options options = {.limit = UINT64_MAX,
+        .batch_rows = batch_rows,
+        .blobs = LK_BLOBS_STORED,
+        .alone = c->base.options != NULL && c->base.options->alone};
     lk_rc           rc = lk_dataset_scan(part, &options, &rows, err);
     if (rc == LK_OK) {
         rc = lk_fragment_writer_write(&c->writer, rows, err);

@@ -100,6 +100,7 @@ typedef struct lk_scan_options {
     uint64_t limit; /* UINT64_MAX: none */
     bool     unordered;  /* batches may come in any order */
     size_t   batch_rows; /* target; 0: default (64 Ki) */
+    bool     alone;      /* all is done on the thread that asks for batches, nothing on the pool */
     lk_cancel *cancel;   /* NULL: never */
 } lk_scan_options;
 
@@ -150,6 +151,7 @@ typedef struct lk_write_options {
     size_t                    max_rows_per_file; /* 0: 1,048,576 */
     lk_file_version           file_version;      /* of a new table; one that exists keeps its own */
     bool stable_row_ids; /* of a new table: rows keep their ids when they move (lance/row_ids.h) */
+    bool alone;          /* pages are encoded on the calling thread, none on the pool */
     bool outside_blobs;  /* blobs may be uris of objects outside of the table; else such rows are refused */
     /* Of an append: asked before it is tried on top of a version that another writer made after base. LK_E_CONFLICT ends
      * the append: what it adds depends on what was there. NULL: it does not. */

@@ -68,7 +68,8 @@ static lk_rc begin_file(lk_fragment_writer *w, lk_err *err)
     lk_rc rc = lk_file_writer_open(
         w->change->env->store, key, w->schema, w->file_minor, w->change->env->budget, &w->writer, err);
     if (rc == LK_OK) {
-        w->crew = w->crew == NULL ? lk_page_crew_new(w->change->env->pool) : w->crew;
+        bool alone = w->change->options != NULL && w->change->options->alone;
+        w->crew = w->crew == NULL ? lk_page_crew_new(alone ? NULL : w->change->env->pool) : w->crew;
         lk_file_writer_use_crew(w->writer, w->crew);
         if (w->compact) {
             lk_file_writer_compact(w->writer);

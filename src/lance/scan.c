@@ -370,7 +370,7 @@ lk_rc lk_morsel_scan_stream(lk_morsel_scan *morsels, uint64_t limit, lk_batches 
     lk_cond_init(&self->changed);
     self->base.next = next_batch;
     self->base.close = close_scan;
-    self->pool = morsels->dataset->env.pool;
+    self->pool = morsels->alone ? NULL : morsels->dataset->env.pool;
     self->workers_max = self->pool == NULL ? 0 : lk_pool_thread_count(self->pool);
     self->window_max = 2 * self->workers_max + 2 < WINDOW_MAX ? 2 * self->workers_max + 2 : WINDOW_MAX;
     self->window = WINDOW_START < self->window_max ? WINDOW_START : self->window_max;

@@ -65,6 +65,7 @@ static void choose_columns(lk_morsel_scan *scan, const lk_scan_options *options)
     scan->predicate = options->predicate;
     scan->cancel = options->cancel;
     scan->unordered = options->unordered;
+    scan->alone = options->alone;
     if (scan->predicate != NULL) {
         scan->tested_count = lk_predicate_columns(scan->predicate, &scan->arena, &scan->tested);
     }

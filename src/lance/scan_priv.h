@@ -28,7 +28,7 @@ struct lk_morsel_scan {
     const size_t      *columns;             /* top-level fields that are returned */
     size_t             column_count;
     unsigned           meta; /* lk_meta_column */
-    bool               no_columns, unordered;
+    bool               no_columns, unordered, alone;
     const uint64_t *live_before; /* of each fragment: the table's live rows before it; NULL: not asked for */
     bool            live;        /* no planned row is deleted */
     const lk_predicate *predicate;

@@ -96,6 +96,7 @@ static lk_rc open_local(lk_data_dir *dir, lk_bytes path, lk_err *err)
     lk_buf_append(&dir->path, "", 1); /* for statvfs */
     dir->path.size--;
     if (rc == LK_OK && dir->durable) {
+        lk_local_store_trickle(dir->root); /* of merges, mostly; adds have stores of their own */
         rc = lk_pool_open(&dir->syncers, "rollout-sync", SYNC_THREADS, SYNC_QUEUE, err);
     }
     return rc;

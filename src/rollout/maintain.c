@@ -112,7 +112,8 @@ static lk_rc merge_step(lk_rollout_maintainer *m, job *j, uint64_t *again_ms, lk
     const lk_rollout_merge_options options = {
         .generations_max = (size_t)or_default(m->options.generations_max, LK_ROLLOUT_MERGE_GENERATIONS),
         .bytes_max = or_default(m->options.bytes_max, LK_ROLLOUT_MERGE_BYTES),
-        .cancel = &j->cancel};
+        .cancel = &j->cancel,
+        .gentle = true};
     lk_rollout_merge_report report = {0};
     uint64_t                pending = 0, version = 0, least = threshold(m, j);
     *again_ms = next_tick(m);
@@ -244,6 +245,7 @@ static job *next_job(lk_rollout_maintainer *m, step *what, uint64_t *wake_ms)
 static void run(void *context)
 {
     lk_rollout_maintainer *m = context;
+    lk_thread_lower();
     lk_mutex_lock(&m->mutex);
     while (!m->stopping) {
         step     what = MERGE;

@@ -197,6 +197,12 @@ static size_t batch_rows(const merging *m, lk_dataset *dataset)
     return fit == 0 ? 1 : (size_t)(fit > most ? most : fit);
 }
 
+/* Far away, what takes long are calls, which are made side by side. */
+static bool is_alone(const merging *m)
+{
+    return m->options->gentle && !m->env->store->far;
+}
+
 static lk_rc open_next(row_stream *s, lk_err *err)
 {
     lk_rollout_rows *rows = s->m->chosen[s->next];
@@ -216,6 +222,7 @@ static lk_rc open_next(row_stream *s, lk_err *err)
             const lk_scan_options options = {.rows = set,
                 .limit = UINT64_MAX,
                 .batch_rows = batch_rows(s->m, dataset),
+                .alone = is_alone(s->m),
                 .cancel = s->m->options->cancel};
             rc = lk_dataset_scan(dataset, &options, &s->present, err);
         }
@@ -304,9 +311,12 @@ static lk_rc append_rows(merging *m, lk_dataset *base, lk_dataset **out, lk_err 
     lk_buf     merged = {0};
     say_merged(m, &merged);
     const lk_commit_property property = {LK_LITERAL(LK_ROLLOUT_MERGED), lk_buf_view(&merged)};
-    const lk_write_options   options = {
-          .properties = &property, .property_count = 1, .accepts = accepts, .accepts_context = m};
-    lk_rc rc = lk_schema_copy(lk_dataset_schema(base), &s.base.schema, err);
+    const lk_write_options   options = {.properties = &property,
+          .property_count = 1,
+          .alone = is_alone(m),
+          .accepts = accepts,
+          .accepts_context = m};
+    lk_rc                    rc = lk_schema_copy(lk_dataset_schema(base), &s.base.schema, err);
     if (rc == LK_OK) {
         rc = lk_dataset_append(base, lk_direct_committer(), &s.base, &options, out, err);
     }

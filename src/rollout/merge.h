@@ -21,6 +21,7 @@ typedef struct lk_rollout_merge_options {
     size_t     generations_max; /* at once; 0: all */
     uint64_t   bytes_max; /* of their rows, in memory or in files, but at least one generation; 0: no bound */
     lk_cancel *cancel;
+    bool       gentle; /* nobody waits for it: it takes one processor at most, if storage is near */
 } lk_rollout_merge_options;
 
 typedef struct lk_rollout_merge_report {

@@ -53,12 +53,14 @@ static void count_removed(const lk_manifest *base, const lk_manifest *next, lk_r
     }
 }
 
-static lk_rc compact(
-    lk_dataset *base, const lk_compact_options *options, lk_rollout_compact_report *report, lk_err *err)
+/* alone: on this thread, so that others have the rest of the machine. */
+static lk_rc compact(lk_dataset *base, const lk_compact_options *options, bool alone,
+    lk_rollout_compact_report *report, lk_err *err)
 {
-    lk_compact_report done = {0};
-    lk_dataset       *next = NULL;
-    lk_rc             rc = lk_dataset_compact(base, lk_direct_committer(), options, NULL, &done, &next, err);
+    const lk_write_options how = {.alone = alone};
+    lk_compact_report      done = {0};
+    lk_dataset            *next = NULL;
+    lk_rc rc = lk_dataset_compact(base, lk_direct_committer(), options, &how, &done, &next, err);
     if (rc == LK_OK) {
         count_removed(lk_dataset_manifest(base), lk_dataset_manifest(next), report);
         report->fragments_added = report->files_added = done.fragments_written;
@@ -80,7 +82,7 @@ lk_rc lk_rollout_store_compact(
     }
     rc = lk_dataset_open(&s->env, 0, &base, err);
     if (rc == LK_OK) {
-        rc = compact(base, &options, report, err);
+        rc = compact(base, &options, false, report, err);
     }
     end(s, rc, report->fragments_removed > 0, err);
     lk_dataset_unref(base);
@@ -154,7 +156,7 @@ lk_rc lk_rollout_store_fold(lk_rollout_store *s, bool *folded, lk_err *err)
     bool               due = lk_rollout_plan_fold(lk_dataset_manifest(base), &options);
     rc = due ? begin(s, err) : LK_OK; /* else no compaction is said to run */
     if (due && rc == LK_OK) {
-        rc = compact(base, &options, &report, err);
+        rc = compact(base, &options, !s->env.store->far, &report, err);
         *folded = rc == LK_OK && report.fragments_removed > 0;
         end(s, rc, *folded, err);
     }

@@ -110,6 +110,8 @@ void lk_thread_join(lk_thread *thread)
     thread->body = NULL;
 }
 
+void lk_thread_lower(void) {}
+
 uint64_t lk_thread_now_ms(void)
 {
     return sim_now_ms();
