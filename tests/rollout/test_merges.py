@@ -276,3 +276,35 @@ def test_a_generation_that_is_flushed_during_a_merge_stays_listed(tmp_path):
         go.set()
         proxy.close()
         server.close()
+
+
+def test_superseded_manifests_in_a_bucket_are_emptied_and_everybody_goes_on(tmp_path):
+    (tmp_path / "s3").mkdir()
+    server = rollout.s3_support.Server(tmp_path / "s3")
+    place = dict(data_dir=f"s3://{rollout.s3_support.BUCKET}/d", environment=rollout.s3_support.environment(server.url),
+                 extra=["--collect-grace-secs", "1"])
+    try:
+        with rollout.Instance(tmp_path / "a", **place) as pod, rollout.Instance(tmp_path / "b", identity="b", **place) as other:
+            pod.create("rl")
+            for number in range(12):
+                pod.add("rl", rollout.records([number]))
+            first = pod.page("rl", limit=5, order="id", cursor="")
+            assert len(other.ids("rl")) == 12
+            pod.merge("rl")
+            path = tmp_path / "s3/data" / rollout.s3_support.BUCKET / "d/rl.rollout.lance"
+            deadline = time.monotonic() + 30
+            shard = shards.one(path, "rollout-0")
+            while shard.emptied() != shard.versions[:-1]:
+                assert time.monotonic() < deadline, shard.emptied()
+                time.sleep(0.1)
+                shard = shards.one(path, "rollout-0")
+            pod.add("rl", rollout.records([12]))
+            assert len(pod.ids("rl")) == len(other.ids("rl")) == 13
+            rest = other.page("rl", limit=50, order="id", cursor=first["next_cursor"])
+            assert len(first["records"]) + len(rest["records"]) == 12, "the cursor's manifest is empty, its snapshot is not"
+            pod.restart()
+            pod.add("rl", rollout.records([13]))
+            assert len(other.ids("rl")) == 14
+            shards.check_chain(shards.one(path, "rollout-0"))
+    finally:
+        server.close()
