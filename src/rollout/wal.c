@@ -42,6 +42,13 @@ void lk_wal_form_deinit(lk_wal_form *form)
     *form = (lk_wal_form){0};
 }
 
+void lk_wal_form_rest(lk_wal_form *form)
+{
+    if (form->entry.size > ENTRY_KEPT_MAX) {
+        lk_buf_deinit(&form->entry);
+    }
+}
+
 static lk_rc make_form(lk_wal_form *form, const struct ArrowSchema *schema, uint64_t epoch, lk_err *err)
 {
     struct ArrowSchema stamped = {0};
@@ -92,9 +99,6 @@ lk_rc lk_wal_encode(lk_wal_form *form, const struct ArrowSchema *schema, lk_shar
 {
     static const unsigned char end[8] = {0xFF, 0xFF, 0xFF, 0xFF}; /* continuation, and nothing */
     lk_rc                      rc = make_form(form, schema, epoch, err);
-    if (rc == LK_OK && form->entry.size > ENTRY_KEPT_MAX) {
-        lk_buf_deinit(&form->entry);
-    }
     lk_buf_clear(&form->entry);
     lk_buf_append_bytes(&form->entry, lk_buf_view(&form->head));
     for (size_t i = 0; rc == LK_OK && i < count; i++) {

@@ -21,9 +21,12 @@ typedef struct lk_wal_form {
 } lk_wal_form;
 void lk_wal_form_deinit(lk_wal_form *form); /* accepts zero */
 
-/* The stream of these batches, in the form's memory until the next one. */
+/* The stream of these batches, in the form's memory until the next one or until the form rests. */
 LK_MUST_CHECK lk_rc lk_wal_encode(lk_wal_form *form, const struct ArrowSchema *schema,
     lk_shared_array *const *batches, size_t count, uint64_t epoch, lk_bytes *out, lk_err *err);
+
+/* Gives back the memory of a large entry; its owner is done with it. */
+void lk_wal_form_rest(lk_wal_form *form);
 
 /* As lk_store_stage: an entry that is written with what it is the log of, and gets its name afterwards. */
 LK_MUST_CHECK lk_rc lk_wal_stage(

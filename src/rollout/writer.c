@@ -83,6 +83,7 @@ static lk_rc write_log(lk_rollout_writer *w, const lk_generation_rows *rows, uin
             rc = check_claim(w, err);
         }
     }
+    lk_wal_form_rest(&w->log);
     return rc;
 }
 
@@ -92,8 +93,11 @@ static lk_rc stage_log(
 {
     lk_bytes entry;
     lk_rc    rc = encode_log(w, rows, &entry, err);
-    return rc != LK_OK ? rc
-                       : lk_wal_stage(w->options.late, w->options.shard, w->log_next, entry, staged, err);
+    if (rc == LK_OK) {
+        rc = lk_wal_stage(w->options.late, w->options.shard, w->log_next, entry, staged, err);
+    }
+    lk_wal_form_rest(&w->log); /* files of the same rows are written next */
+    return rc;
 }
 
 /* It gets its name once a manifest says that the generation has its rows: no claim reads it any more, so it may get lost,
