@@ -41,6 +41,7 @@ struct lk_buffer_pool {
     size_t        kept_bytes;     /* by mutex */
     size_t        next_kept;      /* by mutex: who goes next */
     bool          closed;         /* by mutex */
+    atomic_ullong found, missed;  /* contents that were asked for */
 };
 
 /* The class whose buffers hold `size`, and how much they hold. */
@@ -302,6 +303,7 @@ bool lk_buffer_find(lk_buffer_pool *pool, uint64_t key, lk_buffer *out, size_t *
         }
     }
     lk_mutex_unlock(&pool->mutex);
+    (void)atomic_fetch_add_explicit(found.key != 0 ? &pool->found : &pool->missed, 1, memory_order_relaxed);
     if (found.key == 0) {
         return false;
     }
@@ -309,4 +311,10 @@ bool lk_buffer_find(lk_buffer_pool *pool, uint64_t key, lk_buffer *out, size_t *
     *out = (lk_buffer){found.data, found.capacity, pool};
     *size = found.size;
     return true;
+}
+
+void lk_buffer_pool_count(const lk_buffer_pool *pool, uint64_t *found, uint64_t *missed)
+{
+    *found = atomic_load(&pool->found);
+    *missed = atomic_load(&pool->missed);
 }

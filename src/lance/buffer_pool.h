@@ -47,5 +47,7 @@ uint64_t lk_buffer_key_new(void);
 void lk_buffer_keep(lk_buffer *buffer, uint64_t key, size_t size);
 /* Takes it out again; false: it is gone, or somebody else has it. */
 bool lk_buffer_find(lk_buffer_pool *pool, uint64_t key, lk_buffer *out, size_t *size);
+/* How often it was there, and was not. */
+void lk_buffer_pool_count(const lk_buffer_pool *pool, uint64_t *found, uint64_t *missed);
 
 #endif

@@ -610,4 +610,5 @@ void lk_rollout_store_read_stats(lk_rollout_store *s, lk_rollout_store_stats *ou
     *out = s->stats;
     lk_mutex_unlock(&s->mutex);
     lk_rollout_writer_read_stats(s->writer, &out->writer);
+    lk_rollout_view_count(s->view, &out->generations_wanted, &out->generations_loaded);
 }

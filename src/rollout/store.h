@@ -145,6 +145,7 @@ LK_MUST_CHECK lk_rc lk_rollout_store_merge(lk_rollout_store *store, const lk_rol
 typedef struct lk_rollout_store_stats {
     lk_rollout_writer_stats writer;
     uint64_t                merges, merge_failures, merged_generations, merged_rows;
+    uint64_t generations_wanted, generations_loaded; /* by snapshots, and those read from storage */
 } lk_rollout_store_stats;
 void lk_rollout_store_read_stats(lk_rollout_store *store, lk_rollout_store_stats *out);
 

@@ -31,13 +31,14 @@ struct lk_rollouts {
     struct lk_buffer_pool *buffers;
     lk_rollout_maintainer *maintainer;
 
-    lk_mutex      mutex;
-    lk_cond       changed;            /* an entry is not busy any more, or one was freed */
-    entry       **entries;            /* by name; guarded by mutex, as are the following */
-    size_t        count, room, alive; /* alive: entries that were not freed, listed or not */
-    size_t        checks;             /* tasks that look at one */
-    atomic_ullong removals[REMOVALS]; /* by name */
-    atomic_ullong disk_low_bytes;
+    lk_mutex               mutex;
+    lk_cond                changed;            /* an entry is not busy any more, or one was freed */
+    entry                **entries;            /* by name; guarded by mutex, as are the following */
+    size_t                 count, room, alive; /* alive: entries that were not freed, listed or not */
+    size_t                 checks;             /* tasks that look at one */
+    atomic_ullong          removals[REMOVALS]; /* by name */
+    atomic_ullong          disk_low_bytes;
+    lk_rollout_store_stats gone; /* of stores that are not listed any more; guarded by mutex */
 };
 
 /* -- the table ---------------------------------------------------------------------------------------------------- */
@@ -73,8 +74,31 @@ static void list_entry(lk_rollouts *r, entry *e)
     r->count++;
 }
 
+static void add_stats(lk_rollout_store_stats *sum, const lk_rollout_store_stats *one)
+{
+    sum->writer.flushes += one->writer.flushes;
+    sum->writer.adds += one->writer.adds;
+    sum->writer.rows += one->writer.rows;
+    sum->writer.fenced += one->writer.fenced;
+    sum->writer.replayed += one->writer.replayed;
+    sum->writer.pending_generations += one->writer.pending_generations;
+    sum->merges += one->merges;
+    sum->merge_failures += one->merge_failures;
+    sum->merged_generations += one->merged_generations;
+    sum->merged_rows += one->merged_rows;
+    sum->generations_wanted += one->generations_wanted;
+    sum->generations_loaded += one->generations_loaded;
+}
+
+/* What it counted stays counted. */
 static void unlist_entry(lk_rollouts *r, const entry *e)
 {
+    if (e->store != NULL) {
+        lk_rollout_store_stats last;
+        lk_rollout_store_read_stats(e->store, &last);
+        last.writer.pending_generations = 0;
+        add_stats(&r->gone, &last);
+    }
     bool   found;
     size_t at = place_of(r, lk_buf_view(&e->name), &found);
     LK_ASSERT(found && r->entries[at] == e);
@@ -599,6 +623,7 @@ void lk_rollouts_read_stats(lk_rollouts *r, lk_rollouts_stats *out)
 {
     *out = (lk_rollouts_stats){
         .cache_bytes = atomic_load(&r->budget.used_bytes), .cache_peak = atomic_load(&r->budget.peak_bytes)};
+    lk_buffer_pool_count(r->buffers, &out->pages_found, &out->pages_missed);
     lk_mutex_lock(&r->mutex);
     out->open = r->count;
     lk_mutex_unlock(&r->mutex);
@@ -616,24 +641,10 @@ void lk_rollouts_set_disk_low(lk_rollouts *r, uint64_t bytes)
     atomic_store(&r->disk_low_bytes, bytes);
 }
 
-static void add_stats(lk_rollout_store_stats *sum, const lk_rollout_store_stats *one)
-{
-    sum->writer.flushes += one->writer.flushes;
-    sum->writer.adds += one->writer.adds;
-    sum->writer.rows += one->writer.rows;
-    sum->writer.fenced += one->writer.fenced;
-    sum->writer.replayed += one->writer.replayed;
-    sum->writer.pending_generations += one->writer.pending_generations;
-    sum->merges += one->merges;
-    sum->merge_failures += one->merge_failures;
-    sum->merged_generations += one->merged_generations;
-    sum->merged_rows += one->merged_rows;
-}
-
 void lk_rollouts_read_store_stats(lk_rollouts *r, lk_rollout_store_stats *out)
 {
-    *out = (lk_rollout_store_stats){0};
     lk_mutex_lock(&r->mutex);
+    *out = r->gone;
     for (size_t i = 0; i < r->count; i++) {
         if (r->entries[i]->store != NULL) {
             lk_rollout_store_stats one;

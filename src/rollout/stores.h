@@ -79,6 +79,7 @@ LK_MUST_CHECK lk_rc lk_rollouts_adopt(
 typedef struct lk_rollouts_stats {
     uint64_t                     open;                                    /* handles */
     size_t                       cache_bytes, cache_peak;                 /* of the budget */
+    uint64_t                     pages_found, pages_missed;               /* of base tables, in memory */
     uint64_t                     calls[LK_STORE_KINDS][LK_STORE_RESULTS]; /* to storage */
     lk_rollout_maintenance_stats maintenance;
 } lk_rollouts_stats;
@@ -87,7 +88,7 @@ void lk_rollouts_read_stats(lk_rollouts *stores, lk_rollouts_stats *out);
 /* Another mark of free bytes below which adds are refused (options.disk_low_bytes). */
 void lk_rollouts_set_disk_low(lk_rollouts *stores, uint64_t bytes);
 
-/* All open stores' own figures, added up. */
+/* All stores' own figures, added up, of those that were closed or removed since the start, too. */
 void lk_rollouts_read_store_stats(lk_rollouts *stores, lk_rollout_store_stats *out);
 
 #endif

@@ -35,7 +35,8 @@ struct lk_rollout_view {
     lk_rollout_snapshot *snapshot;        /* of that one; written by whoever refreshes, under the mutex */
     lk_rollout_rows *given[GIVEN_MAX];    /* that need not be loaded; guarded by mutex, as is the following */
     size_t           given_count;
-    lk_uuid          told_shard; /* guarded by mutex, as is the following */
+    atomic_ullong    wanted, loaded; /* generations, by snapshots */
+    lk_uuid          told_shard;     /* guarded by mutex, as is the following */
     uint64_t         told_version;
 
     seen_shard  *shards; /* of whoever refreshes, as are the following */
@@ -384,6 +385,7 @@ static void add_sources(
 static lk_rc load_missing(lk_rollout_view *view, lk_rollout_snapshot *next, const missing *m, lk_err *err)
 {
     lk_rc rc = lk_rollout_rows_load_all(view->env, view->form, m->wishes, m->count, err);
+    atomic_fetch_add(&view->loaded, m->count);
     for (size_t i = 0; rc == LK_OK && i < m->count; i++) {
         next->sources[m->places[i]] = m->wishes[i].rows;
     }
@@ -612,9 +614,16 @@ lk_rc lk_rollout_view_take(lk_rollout_view *view, lk_rollout_snapshot **out, lk_
     }
     if (rc == LK_OK) {
         *out = lk_rollout_snapshot_ref(view->snapshot);
+        atomic_fetch_add(&view->wanted, view->snapshot->source_count);
     }
     lk_mutex_unlock(&view->mutex);
     return rc;
+}
+
+void lk_rollout_view_count(const lk_rollout_view *view, uint64_t *wanted, uint64_t *loaded)
+{
+    *wanted = atomic_load(&view->wanted);
+    *loaded = atomic_load(&view->loaded);
 }
 
 static int by_order(const void *a, const void *b)

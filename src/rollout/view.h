@@ -78,6 +78,9 @@ LK_MUST_CHECK lk_rc lk_rollout_view_at(
 /* The one that was taken last, however old, or NULL. A new reference. */
 lk_rollout_snapshot *lk_rollout_view_last(lk_rollout_view *view);
 
+/* Generations that snapshots were made of, and those of them that had to be read from storage. */
+void lk_rollout_view_count(const lk_rollout_view *view, uint64_t *wanted, uint64_t *loaded);
+
 /* Readers that wait: _stir wakes those that rest, _stirs counts such calls, _rest returns at the monotonic deadline or when the
  * count is no longer `stirs`, whichever is first. */
 void     lk_rollout_view_stir(lk_rollout_view *view);

@@ -113,6 +113,26 @@ static void put_stages(lk_rollout_service *s, lk_buf *out)
     }
 }
 
+static void put_lookups(lk_buf *out, const char *cache, uint64_t hits, uint64_t misses)
+{
+    lk_buf_format(out, "rollout_cache_lookups_total{cache=\"%s\",result=\"hit\"} %llu\n", cache,
+        (unsigned long long)hits);
+    lk_buf_format(out, "rollout_cache_lookups_total{cache=\"%s\",result=\"miss\"} %llu\n", cache,
+        (unsigned long long)misses);
+}
+
+static void put_cache(const lk_rollout_store_stats *s, const lk_rollouts_stats *all, lk_buf *out)
+{
+    uint64_t loaded =
+        s->generations_loaded < s->generations_wanted ? s->generations_loaded : s->generations_wanted;
+    put_type(out, "rollout_cache_lookups_total", "counter",
+        "generations that snapshots needed, and pages of base tables: in memory, or read from storage");
+    put_lookups(out, "generations", s->generations_wanted - loaded, loaded);
+    put_lookups(out, "pages", all->pages_found, all->pages_missed);
+    put_gauge(out, "rollout_cache_bytes", "rows of generations in memory", all->cache_bytes);
+    put_gauge(out, "rollout_cache_peak_bytes", "the most there were", all->cache_peak);
+}
+
 static void put_storage(const lk_rollouts_stats *stats, lk_buf *out)
 {
     static const char *const kinds[LK_STORE_KINDS] = {"open", "read", "write", "list", "remove"};
@@ -156,8 +176,7 @@ static void put_stores(lk_rollouts *stores, lk_buf *out)
         all.maintenance.directories_removed);
     put_counter(out, "rollout_manifests_emptied_total",
         "superseded shard manifests whose contents were removed", all.maintenance.manifests_emptied);
-    put_gauge(out, "rollout_cache_bytes", "rows of generations in memory", all.cache_bytes);
-    put_gauge(out, "rollout_cache_peak_bytes", "the most there were", all.cache_peak);
+    put_cache(&s, &all, out);
     put_storage(&all, out);
 }
 
