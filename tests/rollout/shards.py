@@ -93,6 +93,8 @@ def check_chain(shard):
         if version in emptied:
             continue
         at = Shard(shard.directory, version)
+        if at.epoch == 0 and shard.path(version).stat().st_size == 0: # collected since: an instance is at work
+            continue
         assert at.epoch >= epoch and at.current_generation >= current, f"version {version} went back"
         numbers = [number for number, _ in at.generations]
         assert numbers == sorted(set(numbers)) and all(number < at.current_generation for number in numbers)
