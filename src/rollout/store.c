@@ -212,8 +212,7 @@ static lk_rollout_store *new_store(
     const lk_rollout_writer_options writer = {.env = &s->env,
         .late = late,
         .shard = s->shard,
-        .log = options->log == LK_ROLLOUT_LOG_ALWAYS || options->deferred ||
-               (options->log == LK_ROLLOUT_LOG_AUTO && !env->store->far),
+        .log = options->log == LK_ROLLOUT_LOG_ALWAYS || options->deferred,
         .deferred = options->deferred,
         .flush_interval_ms = options->flush_interval_ms,
         .group_commit_us = options->group_commit_us,

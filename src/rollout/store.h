@@ -20,7 +20,7 @@
 #include "rollout/merge.h"
 
 typedef enum lk_rollout_log { /* log entries of adds */
-    LK_ROLLOUT_LOG_AUTO,      /* on a near store, and where an acknowledgement rests on them: deferred */
+    LK_ROLLOUT_LOG_AUTO,      /* where an acknowledgement rests on them: deferred */
     LK_ROLLOUT_LOG_ALWAYS,    /* beside every generation, as the reference does */
     LK_ROLLOUT_LOG_NEVER      /* not with deferred */
 } lk_rollout_log;

@@ -193,7 +193,7 @@ def test_a_pod_that_was_killed_goes_on_with_its_shard(pods):
 
 
 def test_rows_that_a_fenced_writer_logged_are_not_lost_where_our_entry_belongs(pods):
-    pod = pods("rollout-0")
+    pod = pods("rollout-0", extra=["--wal", "always"])
     pod.create("rl")
     pod.add("rl", rollout.records([0]))
     shard = shards.one(pod.store_path("rl"), "rollout-0")

@@ -127,8 +127,9 @@ def test_columns_that_appear_under_a_running_server_are_null_in_what_it_adds(old
     assert older.get("aging", "e")["rationale"] == "why"
 
 
-def test_the_shard_passes_from_us_to_the_published_store_and_back(tmp_path, reference):
-    extra = ["--schema-profile", "v031" if reference.version == "0.6.3" else "v036"]
+@pytest.mark.parametrize("log", ["always", "auto"])
+def test_the_shard_passes_from_us_to_the_published_store_and_back(tmp_path, reference, log):
+    extra = ["--schema-profile", "v031" if reference.version == "0.6.3" else "v036", "--wal", log]
     with rollout.Instance(tmp_path / "pod", identity="default", extra=extra) as pod:
         pod.create("rl")
         for number in range(3):
@@ -142,13 +143,15 @@ def test_the_shard_passes_from_us_to_the_published_store_and_back(tmp_path, refe
         now = shards.one(path, "default")
         assert now.epoch > ours.epoch and now.current_generation == ours.current_generation + 1
         assert [number for number, _ in now.generations] == [1, 2, 3, 4], "they replayed what our generations have"
-        assert ours.replay_after == 3
-        log = now.log()
-        rows = [(epoch, table.column("id").to_pylist()) for epoch, table in log.values() if len(table)]
-        assert rows == [(ours.epoch, ["r0"]), (ours.epoch, ["r1"]), (ours.epoch, ["r2"]), (now.epoch, ["x"])]
-        assert now.replay_after == len(log) == (4 if reference.version == "0.6.3" else 5), "0.6.7 fences before it writes"
-        assert list(log[1][1].schema.metadata) == [b"writer_epoch"]
-        assert same_fields(log[1][1].schema, log[len(log)][1].schema)
+        entries = now.log()
+        logged = [(epoch, table.column("id").to_pylist()) for epoch, table in entries.values() if len(table)]
+        own = [(ours.epoch, [f"r{number}"]) for number in range(3)] if log == "always" else []
+        assert ours.replay_after == len(own) and logged == [*own, (now.epoch, ["x"])]
+        assert now.replay_after == len(entries) == len(own) + (1 if reference.version == "0.6.3" else 2), \
+            "0.6.7 fences before it writes"
+        if log == "always":
+            assert list(entries[1][1].schema.metadata) == [b"writer_epoch"]
+            assert same_fields(entries[1][1].schema, entries[len(entries)][1].schema)
         fenced = pod.try_add("rl", rollout.records([10]))
         assert (fenced.status, fenced.code) == (409, "SHARD_FENCED")
         assert pod.get("rl", "r10") is None
@@ -157,7 +160,8 @@ def test_the_shard_passes_from_us_to_the_published_store_and_back(tmp_path, refe
         last = shards.one(path, "default")
         assert last.epoch > now.epoch and last.current_generation == now.current_generation + 1
         assert pod.ids("rl") == sorted(["r0", "r1", "r2", "x", "r11"])
-        assert last.replay_after == len(log) + 1 and last.log()[len(log) + 1][1].column("id").to_pylist() == ["r11"]
+        added = [table.column("id").to_pylist() for position, (_, table) in last.log().items() if position > len(entries)]
+        assert last.replay_after == len(entries) + len(added) and added == ([["r11"]] if log == "always" else [])
         assert sorted(record["id"] for record in reference.open(path).list()) == pod.ids("rl")
 
 
@@ -213,8 +217,10 @@ def test_pylance_scans_and_writes_a_store_whose_manifests_were_emptied(tmp_path)
         for number in range(20, 23):
             pod.add("rl", rollout.records([number]))
         assert oracle.scanned_ids(path) == pod.ids("rl") and len(pod.ids("rl")) == 23
+
+
 def test_a_claim_replays_only_log_entries_that_no_generation_has(tmp_path):
-    with rollout.Instance(tmp_path / "pod") as pod:
+    with rollout.Instance(tmp_path / "pod", extra=["--wal", "always"]) as pod:
         pod.create("rl")
         for number in range(4):
             pod.add("rl", rollout.records([number]))
