@@ -24,6 +24,7 @@ typedef struct lk_ipc_options {   /* zero: every default */
     lk_budget *budget;            /* bodies and decompressed buffers; NULL: LK_IPC_BODY_BYTES_MAX a message */
     bool       refuse_compressed; /* LZ4_FRAME and ZSTD buffers are an error */
     bool       decode_dictionaries; /* readers: hand out plain values instead of dictionary arrays */
+    bool       in_place; /* readers of bytes: arrays point into them, and must be gone before they are */
 } lk_ipc_options;
 
 /* -- schema messages --------------------------------------------------------------------------------- */

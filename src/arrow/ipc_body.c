@@ -18,6 +18,7 @@ struct lk_ipc_body {
     size_t     charged; /* also counted without a budget, against LK_IPC_BODY_BYTES_MAX */
     void      *data;
     size_t     size;
+    bool       borrowed; /* data: it is somebody else's */
     void     **extras;
     size_t     extra_count, extra_room;
 };
@@ -29,7 +30,9 @@ static void free_body(lk_keeper *keeper)
         free(body->extras[i]);
     }
     free(body->extras);
-    free(body->data);
+    if (!body->borrowed) {
+        free(body->data);
+    }
     if (body->budget != NULL) {
         lk_budget_give(body->budget, body->charged);
     }
@@ -68,6 +71,18 @@ lk_rc lk_ipc_body_new(size_t size, lk_budget *budget, lk_ipc_body **out, lk_err 
     body->size = size;
     *out = body;
     return LK_OK;
+}
+
+lk_ipc_body *lk_ipc_body_of(lk_bytes bytes, lk_budget *budget)
+{
+    lk_ipc_body *body = calloc(1, sizeof *body);
+    LK_ASSERT(body != NULL);
+    lk_keeper_init(&body->keeper, free_body);
+    body->budget = budget;
+    body->data = (void *)(uintptr_t)bytes.data; /* only read */
+    body->size = bytes.size;
+    body->borrowed = true;
+    return body;
 }
 
 void *lk_ipc_body_data(lk_ipc_body *body)

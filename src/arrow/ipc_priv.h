@@ -58,7 +58,9 @@ LK_MUST_CHECK lk_rc lk_ipc_footer_encode(const struct ArrowSchema *schema, const
     size_t dictionary_count, const lk_ipc_block *batches, size_t batch_count, lk_buf *out, lk_err *err);
 
 /* -- bodies ------------------------------------------------------------------------------------------ */
-lk_keeper *lk_ipc_body_keeper(lk_ipc_body *body);
+/* A body of bytes that outlive it. */
+lk_ipc_body *lk_ipc_body_of(lk_bytes bytes, lk_budget *budget);
+lk_keeper   *lk_ipc_body_keeper(lk_ipc_body *body);
 /* A block that lives and is charged with the body (realigned or decompressed buffers). */
 LK_MUST_CHECK lk_rc lk_ipc_body_extra(lk_ipc_body *body, size_t size, void **out, lk_err *err);
 /* Decompresses one buffer (its 8-byte length prefix included) into an extra block of body. */

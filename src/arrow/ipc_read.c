@@ -194,11 +194,29 @@ static lk_rc read_frame(reader *r, size_t *size, lk_err *err)
     return rc;
 }
 
+/* false: the source has no bytes in memory, or not so many. */
+static bool borrow_body(reader *r, uint64_t size, lk_ipc_body **out)
+{
+    if (r->source->read != bytes_read) {
+        return false;
+    }
+    lk_bytes bytes = ((struct bytes_source *)r->source)->bytes;
+    if (r->position > bytes.size || size > bytes.size - r->position) {
+        return false;
+    }
+    *out = lk_ipc_body_of((lk_bytes){bytes.data + r->position, (size_t)size}, r->options.budget);
+    r->position += size;
+    return true;
+}
+
 static lk_rc read_body(reader *r, uint64_t size, lk_ipc_body **out, lk_err *err)
 {
     lk_rc rc = check_left(r, size, err);
     if (rc == LK_OK && size > LK_IPC_BODY_BYTES_MAX) {
         rc = lk_fail(err, LK_E_LIMIT, "message body of %llu bytes", (unsigned long long)size);
+    }
+    if (rc == LK_OK && r->options.in_place && borrow_body(r, size, out)) {
+        return LK_OK;
     }
     if (rc == LK_OK) {
         rc = lk_ipc_body_new((size_t)size, r->options.budget, out, err);

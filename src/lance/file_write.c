@@ -402,6 +402,23 @@ static void reach(const walk *self, const struct ArrowArray *array, lk_shape_row
     *out = (lk_shape_rows){.array = array, .start = start, .count = end - start};
 }
 
+/* Room for the entries of lists that hold values, a page's at most: they come list by list, and memory would grow with them. */
+static void reserve_items(const walk *self, lk_leaf *leaf)
+{
+    const lk_list_node *lists = &self->nodes[0];
+    if (self->depth != 1 || lists->offset_bytes == 0 || self->count == 0) {
+        return;
+    }
+    uint64_t items =
+        (uint64_t)(lk_list_offset(lists, self->first + self->count) - lk_list_offset(lists, self->first));
+    uint64_t most = self->writer->page_bytes / 2;
+    items = items < most ? items : most;
+    uint64_t values = items * leaf->row_bits / 8;
+    lk_buf_reserve(&leaf->values, values < most * 2 ? values : most * 2);
+    lk_buf_reserve(&leaf->reps, (items + (uint64_t)self->count) * 2);
+    lk_buf_reserve(&leaf->defs, (items + (uint64_t)self->count) * 2);
+}
+
 /* A leaf in lists: row by row, a page ends between two. */
 static lk_rc append_lists(walk *self, const struct ArrowArray *array, lk_err *err)
 {
@@ -418,6 +435,7 @@ static lk_rc append_lists(walk *self, const struct ArrowArray *array, lk_err *er
     self->nodes[self->depth] = (lk_list_node){array, 0};
     bool     odd = of->leaf.level_count > 0 && of->leaf.row_bits % 8 != 0; /* pylance zips whole bytes only */
     uint64_t most = odd ? CROWDED_MAX : HIDDEN_MAX;
+    reserve_items(self, &of->leaf);
     for (int64_t row = 0; rc == LK_OK && row < self->count; row++) {
         uint64_t before = of->leaf.hidden;
         rc = lk_leaf_append_row(&of->leaf, self->nodes, self->first + row, err);

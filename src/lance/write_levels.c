@@ -14,13 +14,22 @@ LK_VECTOR uint64_t lk_changes8(const uint8_t *words, uint64_t count)
     return changes;
 }
 
-uint64_t lk_changes16(const char *words, uint64_t count)
+LK_VECTOR uint64_t lk_changes16(const char *words, uint64_t count)
 {
     uint64_t changes = 0;
     for (uint64_t at = 1; at < count; at++) {
         changes += lk_load_u16(words + at * 2) != lk_load_u16(words + at * 2 - 2);
     }
     return changes;
+}
+
+LK_VECTOR uint64_t lk_count16(const char *words, uint64_t count, uint16_t wanted)
+{
+    uint64_t found = 0;
+    for (uint64_t at = 0; at < count; at++) {
+        found += lk_load_u16(words + at * 2) == wanted;
+    }
+    return found;
 }
 
 lk_level_plan lk_level_plan_of(uint64_t count, uint64_t changes, unsigned max, const lk_page_layout *layout)

@@ -52,12 +52,14 @@ static void index_rows(const block_writer *self, uint64_t first, uint64_t end, b
 {
     const lk_leaf *leaf = self->leaf;
     lk_buf        *index = self->index;
-    uint64_t       words[2] = {last, 0}, begun = first;
-    for (uint64_t at = first; at < end; at++) {
-        bool begins = lk_entry_level(&leaf->reps, at) == leaf->lists;
-        words[0] += begins && at > first;
-        begun = begins ? at : begun;
+    uint64_t       words[2] = {last, 0}, begun = end;
+    if (end > first + 1) {
+        words[0] += lk_count16(leaf->reps.data + (first + 1) * 2, end - first - 1, (uint16_t)leaf->lists);
     }
+    while (begun > first && lk_entry_level(&leaf->reps, begun - 1) != leaf->lists) {
+        begun--;
+    }
+    begun -= begun > first; /* where the last row begins, or the chunk */
     words[1] = last ? 0 : end - begun;
     if (index->size > 0 &&
         lk_entry_level(&leaf->reps, first) == leaf->lists) { /* what was left over was a whole row */
@@ -74,7 +76,10 @@ static void put_entry_levels(
 {
     const lk_leaf *leaf = self->leaf;
     uint64_t       total = leaf->defs.size / 2, first = self->entry, end = first, values = 0;
-    while (end < total && (last || values < count)) {
+    if (last || leaf->hidden == 0) { /* each entry is a value */
+        end = last || count > total - first ? total : first + count;
+    }
+    while (end < total && leaf->hidden > 0 && values < count) {
         values += lk_entry_visible(leaf, lk_entry_level(&leaf->defs, end++));
     }
     lk_buf words = {0};

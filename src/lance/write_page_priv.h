@@ -53,6 +53,8 @@ lk_level_plan lk_level_plan_of(uint64_t count, uint64_t changes, unsigned max, c
 /* How often neighbours differ. */
 uint64_t lk_changes8(const uint8_t *words, uint64_t count);
 uint64_t lk_changes16(const char *words, uint64_t count);
+/* How many are `wanted`. */
+uint64_t lk_count16(const char *words, uint64_t count, uint16_t wanted);
 
 const lk_encoding *lk_level_encoding(const lk_level_plan *plan, lk_page_out *out);
 void lk_put_levels(const lk_level_plan *plan, const uint16_t *words, uint64_t count, lk_buf *data);

@@ -283,6 +283,12 @@ lk_rc lk_records_list_begin(lk_records *r, lk_record_column column, struct Arrow
     return rc;
 }
 
+lk_rc lk_records_list_reserve(lk_records *r, lk_record_column column, int64_t count, lk_err *err)
+{
+    struct ArrowBuffer *values = ArrowArrayBuffer(r->batch.children[column]->children[0], 1);
+    return ArrowBufferReserve(values, count * value_width(column)) == NANOARROW_OK ? LK_OK : no_memory(err);
+}
+
 /* Values that came before this one are there, unless a bit says that they are not. */
 static bool catch_up(struct ArrowBitmap *valid, int64_t count)
 {

@@ -73,6 +73,9 @@ LK_MUST_CHECK lk_rc lk_records_set_bool(lk_records *r, lk_record_column column, 
 /* A list: begin, then its values straight into the buffer that begin gives (nulls by _list_null), then end. */
 LK_MUST_CHECK lk_rc lk_records_list_begin(
     lk_records *r, lk_record_column column, struct ArrowBuffer **values, lk_err *err);
+/* Room for `count` values more of the column's lists: they come list by list. */
+LK_MUST_CHECK lk_rc lk_records_list_reserve(
+    lk_records *r, lk_record_column column, int64_t count, lk_err *err);
 void                lk_records_list_null(lk_records *r, lk_record_column column); /* adds one null value */
 LK_MUST_CHECK lk_rc lk_records_list_end(lk_records *r, lk_record_column column, lk_err *err);
 

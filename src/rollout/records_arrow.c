@@ -180,9 +180,27 @@ static lk_rc take_field(reader *r, lk_record_column column, const struct ArrowAr
     return LK_OK;
 }
 
-static lk_rc take_rows(reader *r, int64_t count)
+/* Lists of numbers are most of what there is: their room is made once. */
+static lk_rc reserve_lists(reader *r, int64_t count)
 {
     lk_rc rc = LK_OK;
+    for (size_t i = 0; rc == LK_OK && i < r->source_count; i++) {
+        lk_record_kind           kind = lk_record_column_kind(r->sources[i].column);
+        const struct ArrowArray *list = &r->columns[i];
+        bool                     numbers =
+            kind == LK_RECORD_INT8_LIST || kind == LK_RECORD_INT32_LIST || kind == LK_RECORD_FLOAT_LIST;
+        if (numbers && count > 0) {
+            const int32_t *offsets = (const int32_t *)list->buffers[1] + list->offset;
+            rc = lk_records_list_reserve(
+                r->records, r->sources[i].column, offsets[count] - offsets[0], r->err);
+        }
+    }
+    return rc;
+}
+
+static lk_rc take_rows(reader *r, int64_t count)
+{
+    lk_rc rc = reserve_lists(r, count);
     for (int64_t row = 0; rc == LK_OK && row < count; row++) {
         for (size_t i = 0; rc == LK_OK && i < r->source_count; i++) {
             if (lk_cell_valid(&r->columns[i], row)) {
@@ -222,7 +240,7 @@ static lk_rc take_batches(reader *r)
 lk_rc lk_records_read_arrow(lk_records *records, lk_bytes stream, lk_budget *budget, lk_err *err)
 {
     reader               r = {.records = records, .err = err};
-    const lk_ipc_options options = {.budget = budget, .decode_dictionaries = true};
+    const lk_ipc_options options = {.budget = budget, .decode_dictionaries = true, .in_place = true};
     lk_rc                rc = lk_ipc_open(lk_ipc_source_bytes(stream), &options, &r.batches, err);
     if (rc != LK_OK) {
         return rc;

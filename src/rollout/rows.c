@@ -12,6 +12,8 @@
 #include <pthread.h>
 #include <stdlib.h>
 
+enum { SHARED_FROM = 256 * 1024 }; /* bytes of rows */
+
 /* -- columns ----------------------------------------------------------------------------------------------------- */
 
 static void make_schema(bool payload, struct ArrowSchema *out)
@@ -116,22 +118,25 @@ lk_rc lk_rollout_rows_align(const struct ArrowSchema *schema, struct ArrowArray 
 
 /* -- keeping ------------------------------------------------------------------------------------------------------- */
 
-/* Kept rows are many and small: their buffers lie together. */
-lk_rc lk_rollout_rows_keep(lk_rollout_rows *rows, const struct ArrowArray *batch, lk_err *err)
+static lk_rc keep(lk_rollout_rows *rows, struct ArrowArray *take, lk_err *err)
 {
-    struct ArrowArray packed = {0};
-    lk_rc             rc = lk_array_pack(rows->schema, batch, &packed, err);
-    if (rc != LK_OK) {
-        return rc;
-    }
-    rows->batch = lk_array_share(&packed);
+    lk_rc rc = LK_OK;
+    rows->count = (size_t)take->length;
+    rows->batch = lk_array_share(take);
     rows->addresses = (const uint64_t *)(const void *)rows->storage.data;
-    rows->count = (size_t)batch->length;
     rows->bytes = lk_array_bytes(rows->schema, lk_shared_array_get(rows->batch)) + rows->storage.size;
     lk_budget *budget = rows->env.budget;
     rc = budget == NULL ? LK_OK : lk_budget_take(budget, rows->bytes, err);
     rows->budget = rc == LK_OK ? budget : NULL;
     return rc;
+}
+
+/* Kept rows are many and small: their buffers lie together. */
+lk_rc lk_rollout_rows_keep(lk_rollout_rows *rows, const struct ArrowArray *batch, lk_err *err)
+{
+    struct ArrowArray packed = {0};
+    lk_rc             rc = lk_array_pack(rows->schema, batch, &packed, err);
+    return rc == LK_OK ? keep(rows, &packed, err) : rc;
 }
 
 /* -- from memory --------------------------------------------------------------------------------------------------- */
@@ -173,6 +178,19 @@ static lk_rc join(const struct ArrowSchema *schema, lk_shared_array *const *batc
     return rc;
 }
 
+/* Rows of one request that are large are kept as they are: a copy would take longer than all else that is done to see them.
+ * With payloads they would keep those, too. */
+static bool may_share(const struct ArrowSchema *schema, lk_shared_array *const *batches, size_t batch_count,
+    const struct ArrowSchema *aligned_schema, const struct ArrowArray *aligned)
+{
+    int64_t at = lk_schema_find(schema, LK_LITERAL("binary_payload"));
+    if (batch_count > 1 || lk_array_bytes(aligned_schema, aligned) < SHARED_FROM) {
+        return false;
+    }
+    const struct ArrowArray *batch = lk_shared_array_get(batches[0]);
+    return at < 0 || batch->children[at]->null_count == batch->children[at]->length;
+}
+
 static lk_rc take_memory(lk_rollout_rows *rows, const struct ArrowSchema *schema,
     lk_shared_array *const *batches, size_t batch_count, lk_err *err)
 {
@@ -186,7 +204,9 @@ static lk_rc take_memory(lk_rollout_rows *rows, const struct ArrowSchema *schema
         for (uint64_t row = 0; row < (uint64_t)aligned.length; row++) { /* of fragment 0 */
             lk_buf_append(&rows->storage, &row, sizeof row);
         }
-        rc = lk_rollout_rows_keep(rows, &aligned, err);
+        rc = may_share(schema, batches, batch_count, rows->schema, &aligned)
+                 ? keep(rows, &aligned, err)
+                 : lk_rollout_rows_keep(rows, &aligned, err);
     }
     lk_array_release(&aligned);
     lk_schema_release(&few_schema);

@@ -72,12 +72,14 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     static lk_budget budget;
     uint8_t          choice = size > 0 ? data[0] : 0;
-    lk_ipc_options   options = {
-          .budget = &budget, .refuse_compressed = (choice & 1) != 0, .decode_dictionaries = (choice & 2) != 0};
-    lk_bytes       bytes = {(const char *)data + 1, size > 0 ? size - 1 : 0};
-    lk_ipc_source *source = lk_ipc_source_bytes(bytes);
-    lk_batches    *batches = NULL;
-    lk_err         err = {0};
+    lk_ipc_options   options = {.budget = &budget,
+          .refuse_compressed = (choice & 1) != 0,
+          .decode_dictionaries = (choice & 2) != 0,
+          .in_place = (choice & 16) != 0};
+    lk_bytes         bytes = {(const char *)data + 1, size > 0 ? size - 1 : 0};
+    lk_ipc_source   *source = lk_ipc_source_bytes(bytes);
+    lk_batches      *batches = NULL;
+    lk_err           err = {0};
     lk_budget_init(&budget, "fuzz", BUDGET_BYTES, NULL);
     if ((choice & 4) != 0) {
         source->size = UINT64_MAX;
