@@ -1,15 +1,18 @@
 /* data_dir.c - see data_dir.h. */
 #include "rollout/data_dir.h"
 
+#include "base/clock.h"
 #include "io/behind.h"
 #include "io/gate.h"
 #include "io/local.h"
 #include "io/prefix.h"
 #include "lance/versions.h"
+#include "rollout/store.h"
 
 #include <inttypes.h>
 #include <stdlib.h>
 #include <sys/statvfs.h>
+#include <unistd.h>
 
 #define SUFFIX ".rollout.lance"
 
@@ -19,7 +22,8 @@ enum {
     SYNC_QUEUE = 64,
     FAR_THREADS = 32,
     FAR_QUEUE = 256,
-    REMOVE_TRIES = 5
+    REMOVE_TRIES = 10,
+    REMOVE_PAUSE_MS = 100
 };
 
 struct lk_data_dir {
@@ -294,52 +298,87 @@ void lk_data_place_close(lk_data_place *place)
 
 /* -- removal --------------------------------------------------------------------------------------------------------- */
 
-/* Everything but the table's versions, shards first: what lost them is an emptied table, never an older one. */
-static lk_rc remove_contents(lk_data_dir *dir, lk_bytes directory, lk_arena *arena, lk_err *err)
+/* Everything but the table's versions and the mark, shards first: what lost them is an emptied table, never an older one. */
+static lk_rc remove_contents(lk_store *place, lk_arena *arena, lk_err *err)
 {
     lk_store_entry *entries = NULL;
     size_t          count = 0;
-    lk_rc           rc =
-        lk_store_remove_tree(dir->root, lk_arena_format(arena, "%.*s/_mem_wal", LK_FMT(directory)), err);
+    lk_rc           rc = lk_store_remove_tree(place, LK_LITERAL("_mem_wal"), err);
     if (rc == LK_OK) {
-        rc = lk_store_list(dir->root, directory, arena, &entries, &count, err);
+        rc = lk_store_list(place, (lk_bytes){0}, arena, &entries, &count, err);
     }
     for (size_t i = 0; rc == LK_OK && i < count; i++) {
-        if (entries[i].is_directory && !lk_bytes_equal(entries[i].name, LK_LITERAL("_versions"))) {
-            rc = lk_store_remove_tree(dir->root,
-                lk_arena_format(arena, "%.*s/%.*s", LK_FMT(directory), LK_FMT(entries[i].name)), err);
+        lk_bytes name = entries[i].name;
+        if (entries[i].is_directory && !lk_bytes_equal(name, LK_LITERAL("_versions"))) {
+            rc = lk_store_remove_tree(place, name, err);
+        } else if (!entries[i].is_directory && !lk_bytes_equal(name, LK_LITERAL(LK_ROLLOUT_REMOVED_MARK))) {
+            rc = lk_store_remove(place, name, err);
         }
     }
     return rc;
 }
 
-/* An instance that does not know yet may be writing into it: what it makes goes too. */
-static lk_rc remove_all(lk_data_dir *dir, lk_bytes directory, lk_err *err)
+/* What an instance began before it knew may still appear: it goes, too. */
+static lk_rc remove_all(lk_store *place, lk_err *err)
 {
     lk_rc rc = LK_E_IO;
     for (int i = 0; rc != LK_OK && i < REMOVE_TRIES; i++) {
         lk_arena arena = {0};
+        if (i > 0) {
+            lk_clock_sleep_ms(lk_clock_real(), REMOVE_PAUSE_MS);
+        }
         *err = (lk_err){0};
-        rc = remove_contents(dir, directory, &arena, err);
+        rc = remove_contents(place, &arena, err);
         if (rc == LK_OK) {
-            rc = lk_store_remove_tree(dir->root, directory, err);
+            rc = lk_store_remove_tree(place, LK_LITERAL("_versions"), err);
         }
         lk_arena_close(&arena);
     }
     return rc;
 }
 
-lk_rc lk_data_dir_remove(lk_data_dir *dir, lk_bytes name, bool *found, lk_err *err)
+/* A directory without anything in it: not more, as the name may have been taken again. */
+static void remove_directory(lk_data_dir *dir, lk_bytes directory)
+{
+    if (dir->local) {
+        lk_arena arena = {0};
+        lk_bytes path =
+            lk_arena_format(&arena, "%.*s/%.*s%c", LK_FMT(lk_buf_view(&dir->path)), LK_FMT(directory), '\0');
+        (void)rmdir(path.data);
+        lk_arena_close(&arena);
+    }
+}
+
+static lk_rc remove_marked(lk_store *place, uint64_t notice_ms, lk_err *err)
+{
+    bool  created = false;
+    lk_rc rc = lk_store_put_if_absent(
+        place, LK_LITERAL(LK_ROLLOUT_REMOVED_MARK), LK_LITERAL("being removed\n"), &created, err);
+    if (rc == LK_OK) {
+        lk_clock_sleep_ms(lk_clock_real(), notice_ms);
+        rc = remove_all(place, err);
+    }
+    return rc == LK_OK ? lk_store_remove(place, LK_LITERAL(LK_ROLLOUT_REMOVED_MARK), err) : rc;
+}
+
+lk_rc lk_data_dir_remove(lk_data_dir *dir, lk_bytes name, uint64_t notice_ms, bool *found, lk_err *err)
 {
     lk_arena   arena = {0};
     lk_version latest = {0};
+    uint64_t   size = 0;
     lk_bytes   directory = directory_of(name, &arena);
     lk_store  *place = lk_prefix_store_new(dir->root, directory);
-    lk_rc      rc = lk_versions_latest(place, &latest, found, err);
-    lk_store_close(place);
-    if (rc == LK_OK && *found) {
-        rc = remove_all(dir, directory, err);
+    lk_rc      rc = lk_store_look(place, LK_LITERAL(LK_ROLLOUT_REMOVED_MARK), found, &size, err);
+    if (rc == LK_OK && !*found) {
+        rc = lk_versions_latest(place, &latest, found, err);
     }
+    if (rc == LK_OK && *found) {
+        rc = remove_marked(place, notice_ms, err);
+    }
+    if (rc == LK_OK && *found) {
+        remove_directory(dir, directory);
+    }
+    lk_store_close(place);
     lk_arena_close(&arena);
     return rc;
 }

@@ -56,9 +56,11 @@ void                lk_data_place_shut(lk_data_place *place);  /* both gates; wa
 void                lk_data_place_close(lk_data_place *place); /* idempotent */
 
 /*
- * Removes a store's directory with all in it, what makes it a table last: a removal that was stopped can be repeated.
- * The places that lead there were shut. *found = false: there was no table.
+ * Removes a store: marks it (LK_ROLLOUT_REMOVED_MARK), gives other instances notice_ms to see that, then removes all that lies in
+ * its directory, the mark last: a removal that was stopped can be repeated, and until then nobody has a store of this name.
+ * The places of this instance that lead there were shut. *found = false: there was none.
  */
-LK_MUST_CHECK lk_rc lk_data_dir_remove(lk_data_dir *dir, lk_bytes name, bool *found, lk_err *err);
+LK_MUST_CHECK lk_rc lk_data_dir_remove(
+    lk_data_dir *dir, lk_bytes name, uint64_t notice_ms, bool *found, lk_err *err);
 
 #endif

@@ -236,11 +236,25 @@ static lk_rc check_options(const lk_rollout_options *options, lk_err *err)
     return LK_OK;
 }
 
+static lk_rc is_marked(const lk_lance_env *env, bool *marked, lk_err *err)
+{
+    uint64_t size = 0;
+    return lk_store_look(env->store, LK_LITERAL(LK_ROLLOUT_REMOVED_MARK), marked, &size, err);
+}
+
 lk_rc lk_rollout_store_create(const lk_lance_env *env, lk_store *late, const lk_rollout_options *options,
     lk_rollout_store **out, lk_err *err)
 {
     lk_dataset *base = NULL;
+    bool        marked = false;
     lk_rc       rc = check_options(options, err);
+    if (rc == LK_OK) {
+        rc = is_marked(env, &marked, err);
+    }
+    if (rc == LK_OK && marked) {
+        rc = lk_refuse(err, LK_E_TABLE_EXISTS,
+            "a rollout store of this name is being removed; should that have been stopped, remove it again");
+    }
     if (rc != LK_OK) {
         return rc;
     }
@@ -258,13 +272,18 @@ typedef struct opening {
     lk_rollout_outlook  outlook;
 } opening;
 
-/* The table; and, where that takes long, where its shards are likely to be. */
+/* The table; whether it is being removed; and, where that takes long, where its shards are likely to be. */
 static lk_rc open_part(void *context, size_t part, lk_err *err)
 {
     opening *o = context;
     lk_err   ignored = {0};
     if (part == 0) {
         return lk_base_table_open(o->env, &o->base, err);
+    }
+    if (part == 1) {
+        bool  marked = false;
+        lk_rc rc = is_marked(o->env, &marked, err);
+        return rc == LK_OK && marked ? lk_fail(err, LK_E_NOT_FOUND, "it is being removed") : rc;
     }
     if (lk_rollout_look_out(o->env, &o->outlook, &ignored) != LK_OK) {
         o->outlook =
@@ -281,7 +300,7 @@ lk_rc lk_rollout_store_open(const lk_lance_env *env, lk_store *late, const lk_ro
     if (rc != LK_OK) {
         return rc;
     }
-    rc = lk_each(env->pool, env->store->far ? 2 : 1, open_part, &o, err);
+    rc = lk_each(env->pool, env->store->far ? 3 : 2, open_part, &o, err);
     if (rc == LK_OK) {
         *out = new_store(env, late, options, o.base);
         lk_rollout_view_expect((*out)->view, &o.outlook);
@@ -326,8 +345,12 @@ lk_rc lk_rollout_store_is_present(lk_rollout_store *s, bool *present, lk_err *er
 {
     lk_dataset *base = NULL;
     lk_err      looking = {0};
-    lk_rc       rc = lk_dataset_open(&s->env, s->opened_version, &base, &looking);
-    *present = rc == LK_OK &&
+    bool        marked = false;
+    lk_rc       rc = is_marked(&s->env, &marked, &looking);
+    if (rc == LK_OK) {
+        rc = lk_dataset_open(&s->env, s->opened_version, &base, &looking);
+    }
+    *present = rc == LK_OK && !marked &&
                lk_bytes_equal(lk_dataset_manifest(base)->transaction_file, lk_buf_view(&s->opened_as));
     lk_dataset_unref(base);
     if (rc != LK_OK && rc != LK_E_NOT_FOUND) {

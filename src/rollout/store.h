@@ -53,6 +53,9 @@ typedef struct lk_rollout_options {
     lk_rollout_keeper keeper;
 } lk_rollout_options;
 
+/* The object in a store's directory that says that the store is being removed: nobody opens or makes one there. */
+#define LK_ROLLOUT_REMOVED_MARK "_removed"
+
 /*
  * env->store is rooted at the store's own directory and durable; late: the same place, for files that may be synced together
  * (NULL: env->store). All borrowed. LK_E_INVALID_REQUEST: options that contradict each other; LK_E_TABLE_EXISTS; LK_E_NOT_FOUND (and nothing is made); LK_E_UNSUPPORTED_FORMAT.
@@ -67,7 +70,7 @@ void                lk_rollout_store_unref(lk_rollout_store *store); /* accepts 
 /* Nobody but the caller has a reference. */
 bool lk_rollout_store_is_idle(const lk_rollout_store *store);
 
-/* Whether the table that was opened still lies there: it may have been removed, and made again, by others. */
+/* Whether the table that was opened still lies there: it may be being removed, or have been, and made again, by others. */
 LK_MUST_CHECK lk_rc lk_rollout_store_is_present(lk_rollout_store *store, bool *present, lk_err *err);
 
 lk_uuid lk_rollout_store_shard(const lk_rollout_store *store);

@@ -414,7 +414,7 @@ lk_rc lk_rollouts_delete(lk_rollouts *r, lk_bytes name, lk_err *err)
     if (known != NULL) {
         lk_data_place_shut(&known->place);
     }
-    rc = lk_data_dir_remove(r->dir, name, &found, err);
+    rc = lk_data_dir_remove(r->dir, name, LK_ROLLOUT_STALE_MS + LK_ROLLOUT_STALE_MS / 2, &found, err);
     lk_mutex_lock(&r->mutex);
     unlist_entry(r, e);
     lk_cond_broadcast(&r->changed);

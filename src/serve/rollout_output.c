@@ -1,6 +1,7 @@
 /* rollout_output.c - see rollout_output.h. */
 #include "serve/rollout_output.h"
 
+#include "base/log.h"
 #include "serve/rollout_service_priv.h"
 
 enum { WORTH_CODING = 4096 };
@@ -79,7 +80,11 @@ static void finish(output *o, lk_http_exchange *exchange)
 static void fail(output *o, lk_http_exchange *exchange, lk_err *err)
 {
     close_output(o);
-    if (o->began) {
+    if (o->began) { /* the peer hears of it by an answer that is cut */
+        rollout_explain(lk_http_attachment(exchange), err);
+        if (err->rc != LK_E_CANCELLED) {
+            lk_log_error(LK_LOG_REQUEST_FAILED, err);
+        }
         lk_http_abort(exchange);
     } else {
         rollout_fail(lk_http_attachment(exchange), err);

@@ -93,7 +93,7 @@ def test_whoever_uses_a_store_that_is_removed_hears_that_it_is_gone(tmp_path, tu
 
 def test_a_store_that_is_made_again_has_the_rows_of_its_own_adds_only(tmp_path):
     with rollout.Instance(tmp_path) as instance:
-        for _ in range(rollout.count(5, 50)):
+        for _ in range(rollout.count(3, 50)):
             fill(instance, "rl")
             crowd = Crowd(instance.address, "rl", [0] * 6)
             time.sleep(0.2)
@@ -109,3 +109,41 @@ def test_a_store_that_is_made_again_has_the_rows_of_its_own_adds_only(tmp_path):
             assert not crowd.broken and after
             assert after <= set(instance.ids("rl")) <= ever
             assert instance.request("DELETE", "/api/v1/rollouts/rl").status == 204
+
+
+@pytest.mark.parametrize("turn", range(rollout.count(2, 20)))
+def test_another_instance_that_writes_to_it_notices_and_the_name_can_be_taken_again(tmp_path, turn):
+    with rollout.Instance(tmp_path / "a", tmp_path / "data", "rollout-0") as a, \
+            rollout.Instance(tmp_path / "b", tmp_path / "data", "rollout-1") as b:
+        fill(a, "rl")
+        crowd = Crowd(b.address, "rl", [0] * 4 + [1, 4, 10])
+        time.sleep(0.4)
+        begun = time.monotonic()
+        assert a.request("DELETE", "/api/v1/rollouts/rl").status == 204
+        done = time.monotonic()
+        time.sleep(0.5)
+        crowd.stop()
+        outcomes(crowd, begun, done)
+        added = [answer.json["ids"] for _, _, _, answer in crowd.heard if answer.status == 201]
+        assert added and not a.store_path("rl").exists()
+        for instance in (a, b):
+            assert instance.request("GET", "/api/v1/rollouts/rl").status == 404
+            assert instance.call("GET", "/api/v1/rollouts", 200).json["stores"] == []
+        b.create("rl")
+        b.add("rl", rollout.records([7]))
+        assert a.ids("rl") == b.ids("rl") == ["r7"]
+
+
+def test_a_removal_that_was_stopped_keeps_the_name_until_it_is_repeated(tmp_path):
+    with rollout.Instance(tmp_path) as instance:
+        fill(instance, "rl")
+        instance.kill()
+        (instance.store_path("rl") / "_removed").write_bytes(b"")
+        instance.restart()
+        gone = instance.request("GET", "/api/v1/rollouts/rl/records")
+        assert (gone.status, gone.code) == (404, "NOT_FOUND")
+        taken = instance.request("POST", "/api/v1/rollouts", json.dumps({"name": "rl"}), {"Content-Type": "application/json"})
+        assert taken.status == 409 and "remove it again" in taken.json["error"]["message"]
+        assert instance.request("DELETE", "/api/v1/rollouts/rl").status == 204
+        instance.create("rl")
+        assert instance.ids("rl") == []
