@@ -88,9 +88,10 @@ static lk_rc read_version(lk_store *store, lk_uuid shard, uint64_t version, lk_a
     lk_err   failure = {0}, looking = {0};
     lk_rc    rc = read_object(store, key, MANIFEST_SIZE_MAX, arena, &bytes, &found, &failure);
     *there = rc != LK_OK || !found ? ABSENT : bytes.size == 0 ? EMPTIED : PRESENT;
-    if (was_replaced(rc) && exists(store, shard, version, arena, there, &looking) == LK_OK &&
-        *there == EMPTIED) {
-        rc = LK_OK;
+    if (was_replaced(rc)) { /* without a second look it cannot be called damaged */
+        lk_rc looked = exists(store, shard, version, arena, there, &looking);
+        failure = looked == LK_OK ? failure : looking;
+        rc = looked != LK_OK ? looked : *there == EMPTIED ? LK_OK : rc;
     }
     if (rc != LK_OK) {
         *err = failure;
