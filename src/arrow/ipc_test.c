@@ -422,6 +422,86 @@ static void a_decoded_batch_points_into_its_body_and_outlives_the_decoder(void *
     lk_schema_release(&schema);
 }
 
+typedef struct bytes_sink {
+    lk_ipc_sink base;
+    lk_buf      bytes;
+} bytes_sink;
+
+static lk_rc write_bytes(lk_ipc_sink *sink, const void *data, size_t size, lk_err *err)
+{
+    (void)err;
+    lk_buf_append(&((bytes_sink *)sink)->bytes, data, size);
+    return LK_OK;
+}
+
+static lk_bytes stream_of(const struct ArrowSchema *schema, struct ArrowArray *batch, bytes_sink *sink)
+{
+    lk_err           err = {0};
+    lk_ipc_writer   *writer = NULL;
+    lk_shared_array *shared = lk_array_share(batch);
+    assert_int_equal(lk_ipc_writer_open(schema, LK_IPC_STREAM, &sink->base, &writer, &err), LK_OK);
+    assert_int_equal(lk_ipc_writer_write(writer, shared, &err), LK_OK);
+    assert_int_equal(lk_ipc_writer_finish(writer, &err), LK_OK);
+    lk_ipc_writer_close(writer);
+    lk_shared_array_unref(shared);
+    return lk_buf_view(&sink->bytes);
+}
+
+/* Of the stream's only batch, read in place: where its first column's values are. */
+static const char *read_in_place(
+    lk_bytes stream, const struct ArrowSchema *schema, uint64_t size, const char *expected)
+{
+    static const lk_ipc_options options = {.in_place = true};
+    lk_batches                 *batches = NULL;
+    lk_err                      err = {0};
+    struct ArrowArray           batch = {0};
+    lk_ipc_source              *source = lk_ipc_source_bytes(stream);
+    source->size = size;
+    assert_int_equal(lk_ipc_open(source, &options, &batches, &err), LK_OK);
+    assert_int_equal(lk_batches_next(batches, &batch, &err), LK_OK);
+    assert_values(schema, &batch, expected);
+    const char *values = batch.children[0]->buffers[1];
+    lk_array_release(&batch);
+    lk_batches_close(batches);
+    return values;
+}
+
+static bool lies_in(const char *at, lk_bytes bytes)
+{
+    return (uintptr_t)at >= (uintptr_t)bytes.data && (uintptr_t)at < (uintptr_t)bytes.data + bytes.size;
+}
+
+static void bytes_are_read_in_place_where_they_are_aligned_and_whole(void **state)
+{
+    static const char *const columns[] = {"n:int64?", "t:utf8", NULL};
+    static const char expected[] = "{1,'a'} {2,'b'} {null,'c'} {4,'d'} {5,'e'} {6,'f'} {7,'g'} {8,'h'} "
+                                   "{9,'i'} {10,'j'}";
+    static const lk_ipc_options options = {.in_place = true};
+    struct ArrowSchema          schema = make_schema(columns);
+    struct ArrowArray           batch = numbers_and_texts(), cut = {0};
+    bytes_sink                  sink = {.base = {write_bytes}};
+    lk_bytes                    stream = stream_of(&schema, &batch, &sink);
+    assert_true(lies_in(read_in_place(stream, &schema, stream.size, expected), stream));
+    assert_true(lies_in(read_in_place(stream, &schema, UINT64_MAX, expected), stream));
+    char *odd = malloc(stream.size + 1);
+    assert_non_null(odd);
+    memcpy(odd + 1, stream.data, stream.size);
+    lk_bytes moved = {odd + 1, stream.size};
+    assert_false(lies_in(read_in_place(moved, &schema, moved.size, expected), moved));
+    for (size_t lost = 9; lost < 64; lost += 8) { /* behind the end mark: the body is cut short */
+        lk_ipc_source *source = lk_ipc_source_bytes((lk_bytes){stream.data, stream.size - lost});
+        lk_batches    *batches = NULL;
+        lk_err         err = {0};
+        source->size = UINT64_MAX;
+        assert_int_equal(lk_ipc_open(source, &options, &batches, &err), LK_OK);
+        assert_int_equal(lk_batches_next(batches, &cut, &err), LK_E_INVALID_IPC);
+        lk_batches_close(batches);
+    }
+    free(odd);
+    lk_buf_deinit(&sink.bytes);
+    lk_schema_release(&schema);
+}
+
 static void a_schema_reads_in_either_form_with_its_file_columns(void **state)
 {
     struct ArrowSchema schema = make_schema(
@@ -499,6 +579,7 @@ int main(void)
         cmocka_unit_test(a_message_points_into_the_batch_and_keeps_it_alive),
         cmocka_unit_test(a_slice_copies_only_its_bitmap_and_offsets),
         cmocka_unit_test(a_decoded_batch_points_into_its_body_and_outlives_the_decoder),
+        cmocka_unit_test(bytes_are_read_in_place_where_they_are_aligned_and_whole),
         cmocka_unit_test(a_schema_reads_in_either_form_with_its_file_columns),
         cmocka_unit_test(a_schema_with_a_refused_type_is_not_encoded),
         cmocka_unit_test(big_endian_data_is_refused),
