@@ -120,8 +120,8 @@ def loopback_gb_per_s(size):
         sender = os.fork()
         if sender == 0:
             connection, piece = listener.accept()[0], bytes(1 << 20)
-            for _ in range(size >> 20):
-                connection.sendall(piece)
+            for sent in range(0, size, len(piece)):
+                connection.sendall(piece[:size - sent])
             os._exit(0)
         with socket.create_connection(listener.getsockname()) as connection:
             start = time.perf_counter()

@@ -371,7 +371,7 @@ def test_payload_files(server, tmp_path):
 
 
 @pytest.mark.parametrize("text, code, said", [
-    (b"[1]", 1, b"record 1 is no JSON object"), (b"nonsense", 1, b"record 1"), (b'{"rollout_id":', 1, b"record 0"),
+    (b"[1]", 1, b"record 1 is no JSON object"), (b"nonsense", 1, b"record 1"), (b'{"rollout_id":', 1, b"line 1, byte 15"),
     (b'{"rollout_id":"r","sequence_order":"x"}', 1, b"sequence_order"), (b'{"rollout_id":"r","output_tokens":[1.5]}', 1, b"output_tokens"),
 ])
 def test_a_record_that_cannot_be_is_told(server, text, code, said):
