@@ -272,15 +272,17 @@ typedef struct opening {
     lk_rollout_outlook  outlook;
 } opening;
 
-/* The table; whether it is being removed; and, where that takes long, where its shards are likely to be. */
+enum { OPEN_MARK, OPEN_TABLE, OPEN_SHARDS, OPEN_PARTS };
+
+/* Whether it is being removed; the table; and, where that takes long, where its shards are likely to be. */
 static lk_rc open_part(void *context, size_t part, lk_err *err)
 {
     opening *o = context;
     lk_err   ignored = {0};
-    if (part == 0) {
+    if (part == OPEN_TABLE) {
         return lk_base_table_open(o->env, &o->base, err);
     }
-    if (part == 1) {
+    if (part == OPEN_MARK) {
         bool  marked = false;
         lk_rc rc = is_marked(o->env, &marked, err);
         return rc == LK_OK && marked ? lk_fail(err, LK_E_NOT_FOUND, "it is being removed") : rc;
@@ -292,6 +294,17 @@ static lk_rc open_part(void *context, size_t part, lk_err *err)
     return LK_OK;
 }
 
+/* The mark goes last, so who looks for it after the table may miss both. Far away they are asked for at once: a removal takes
+ * longer than one answer. */
+static lk_rc open_parts(opening *o, lk_err *err)
+{
+    if (o->env->store->far) {
+        return lk_each(o->env->pool, OPEN_PARTS, open_part, o, err);
+    }
+    lk_rc rc = open_part(o, OPEN_MARK, err);
+    return rc == LK_OK ? open_part(o, OPEN_TABLE, err) : rc;
+}
+
 lk_rc lk_rollout_store_open(const lk_lance_env *env, lk_store *late, const lk_rollout_options *options,
     lk_rollout_store **out, lk_err *err)
 {
@@ -300,7 +313,7 @@ lk_rc lk_rollout_store_open(const lk_lance_env *env, lk_store *late, const lk_ro
     if (rc != LK_OK) {
         return rc;
     }
-    rc = lk_each(env->pool, env->store->far ? 3 : 2, open_part, &o, err);
+    rc = open_parts(&o, err);
     if (rc == LK_OK) {
         *out = new_store(env, late, options, o.base);
         lk_rollout_view_expect((*out)->view, &o.outlook);

@@ -231,9 +231,10 @@ def test_storage_that_fails_is_a_503_and_never_an_acknowledgement(tmp_path):
 @pytest.mark.parametrize("call", ["mkdir", "fdatasync", "renameat2"])
 def test_a_full_disk_is_a_503_and_reads_go_on(tmp_path, call):
     with rollout.Instance(tmp_path / "pod", tmp_path / "data") as pod:
-        pod.create("rl")
-        for number in range(3):
-            pod.add("rl", rollout.records([number]))
+        for store in ("rl", "old"):
+            pod.create(store)
+            for number in range(3):
+                pod.add(store, rollout.records([number]))
     full = ["strace", "-f", "-qq", "-o", "/dev/null", "-e", f"trace={call}", "-e", f"inject={call}:error=ENOSPC"]
     with rollout.Instance(tmp_path / "full", tmp_path / "data", prefix=full) as pod:
         for answer in (pod.try_add("rl", rollout.records([3])), pod.request("POST", "/api/v1/rollouts/rl/merge"),
@@ -241,6 +242,8 @@ def test_a_full_disk_is_a_503_and_reads_go_on(tmp_path, call):
             assert (answer.status, answer.code) == (503, "STORAGE_UNAVAILABLE") and answer.headers["retry-after"], answer
             assert "full" in answer.json["error"]["message"]
         assert pod.ids("rl") == ["r0", "r1", "r2"] and pod.get("rl", "r1")["id"] == "r1"
+        assert pod.request("DELETE", "/api/v1/rollouts/old").status == 204, "what makes room needs none"
+        assert not pod.store_path("old").exists()
     assert not list((tmp_path / "data").rglob("*.tmp*")), "what could not be written is removed"
     with rollout.Instance(tmp_path / "pod", tmp_path / "data") as pod:
         pod.add("rl", rollout.records([3]))
