@@ -57,15 +57,28 @@ bool lk_wire_next(lk_bytes *rest, lk_wire_field *out)
     return true;
 }
 
+size_t lk_wire_varint_size(uint64_t value)
+{
+    size_t size = 1;
+    for (; value >= 0x80; value >>= 7) {
+        size++;
+    }
+    return size;
+}
+
+char *lk_wire_write_varint(char *at, uint64_t value)
+{
+    for (; value >= 0x80; value >>= 7) {
+        *at++ = (char)(value | 0x80);
+    }
+    *at++ = (char)value;
+    return at;
+}
+
 static void put_varint(lk_buf *out, uint64_t value)
 {
-    uint8_t bytes[10];
-    size_t  size = 0;
-    for (; value >= 0x80; value >>= 7) {
-        bytes[size++] = (uint8_t)(value | 0x80);
-    }
-    bytes[size++] = (uint8_t)value;
-    lk_buf_append(out, bytes, size);
+    char bytes[LK_WIRE_VARINT_MAX];
+    lk_buf_append(out, bytes, (size_t)(lk_wire_write_varint(bytes, value) - bytes));
 }
 
 void lk_wire_put_u64(lk_buf *out, uint32_t number, uint64_t value)

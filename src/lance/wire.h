@@ -19,6 +19,11 @@ bool lk_wire_next(lk_bytes *rest, lk_wire_field *out);
 /* Takes a varint off *rest, as packed fields have them; false when it is malformed. */
 bool lk_wire_take_varint(lk_bytes *rest, uint64_t *value);
 
+/* How many bytes a varint takes; written at `at`, which has room: behind it. */
+enum { LK_WIRE_VARINT_MAX = 10 };
+size_t lk_wire_varint_size(uint64_t value);
+char  *lk_wire_write_varint(char *at, uint64_t value);
+
 /* Append one field. A message may be put together from them in any order. */
 void lk_wire_put_u64(lk_buf *out, uint32_t number, uint64_t value);
 void lk_wire_put_bytes(lk_buf *out, uint32_t number, lk_bytes value);

@@ -389,6 +389,20 @@ static lk_rc keep(lk_shard_writer *writer, lk_bytes bytes, lk_err *err)
     return LK_OK;
 }
 
+/* After a commit of ours: where generations were only added, what is known of the others stays where it is. */
+static lk_rc move_on(lk_shard_writer *writer, const lk_shard_manifest *next, lk_bytes bytes, lk_err *err)
+{
+    lk_shard_manifest *known = &writer->manifest;
+    size_t             before = known->generation_count;
+    if (next->generation_count < before || (before > 0 && memcmp(next->generations, known->generations,
+                                                              before * sizeof *known->generations) != 0)) {
+        return keep(writer, bytes, err);
+    }
+    lk_shard_manifest_follow(known, &writer->arena, &writer->room, next, next->generations + before,
+        next->generation_count - before);
+    return LK_OK;
+}
+
 static lk_rc fenced(const lk_shard_manifest *latest, uint64_t epoch, lk_err *err)
 {
     char id[LK_UUID_TEXT_SIZE + 1];
@@ -454,12 +468,14 @@ void lk_shard_unprepare(lk_shard_writer *writer)
 {
     lk_store_discard(writer->staged);
     writer->staged = NULL;
+    lk_buf_clear(&writer->prepared);
 }
 
 void lk_shard_writer_deinit(lk_shard_writer *writer)
 {
     lk_shard_unprepare(writer);
     lk_buf_deinit(&writer->prepared);
+    lk_buf_deinit(&writer->room);
     lk_arena_close(&writer->arena);
     *writer = (lk_shard_writer){0};
 }
@@ -481,7 +497,6 @@ void lk_shard_prepare(lk_shard_writer *writer, lk_store *late, lk_shard_change c
     lk_err            ignored = {0};
     lk_shard_unprepare(writer);
     if (make_next(writer, change, context, &arena, &next, &ignored) == LK_OK) {
-        lk_buf_clear(&writer->prepared);
         lk_shard_manifest_encode(&next, &writer->prepared);
         if (lk_store_stage(late, lk_shard_manifest_key(next.shard, next.version, &arena),
                 lk_buf_view(&writer->prepared), &writer->staged, &ignored) != LK_OK) {
@@ -495,25 +510,23 @@ static lk_rc try_commit(lk_shard_writer *writer, lk_shard_change change, void *c
     put_outcome *outcome, lk_err *err)
 {
     lk_shard_manifest next;
-    lk_buf            bytes = {0};
     lk_rc             rc = make_next(writer, change, context, arena, &next, err);
     if (rc != LK_OK) {
         return rc;
     }
-    lk_shard_manifest_encode(&next, &bytes);
-    if (!lk_bytes_equal(lk_buf_view(&bytes), lk_buf_view(&writer->prepared))) {
-        lk_shard_unprepare(writer);
+    if (writer->prepared.size == 0) {
+        lk_shard_manifest_encode(&next, &writer->prepared);
     }
+    lk_bytes         bytes = lk_buf_view(&writer->prepared);
     lk_store_staged *staged = writer->staged;
     writer->staged = NULL;
-    rc = put_manifest(writer->store, &next, lk_buf_view(&bytes), staged, arena, outcome, err);
+    rc = put_manifest(writer->store, &next, bytes, staged, arena, outcome, err);
     if (rc == LK_OK && *outcome != PUT_LOST) { /* only this writer has this epoch */
-        rc = keep(writer, lk_buf_view(&bytes), err);
+        rc = move_on(writer, &next, bytes, err);
     }
     if (rc == LK_OK && *outcome != PUT_LOST) {
         put_hint(writer);
     }
-    lk_buf_deinit(&bytes);
     return rc;
 }
 
@@ -549,8 +562,8 @@ lk_rc lk_shard_commit(lk_shard_writer *writer, lk_shard_change change, void *con
             rc = look_again(writer, &arena, err);
         }
         lk_arena_close(&arena);
+        lk_shard_unprepare(writer); /* it was of the manifest that was the newest */
         if (rc != LK_OK || outcome != PUT_LOST) {
-            lk_shard_unprepare(writer);
             return rc;
         }
     }

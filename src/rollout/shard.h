@@ -71,9 +71,10 @@ typedef struct lk_shard_writer {
     uint64_t          epoch; /* of the claim */
     lk_shard_manifest manifest; /* the newest that is known, in arena */
     lk_arena          arena;
+    lk_buf            room;     /* of the manifest's generations, once some were added */
     uint64_t          hinted;   /* the version that version_hint.json names */
     lk_store_staged  *staged;   /* the next manifest, as lk_shard_prepare made it, or NULL */
-    lk_buf            prepared; /* its bytes */
+    lk_buf            prepared; /* its bytes; empty: none is prepared */
 } lk_shard_writer;
 
 /* version_hint.json follows this far behind at most: whoever begins there looks at so many versions. */

@@ -22,6 +22,7 @@ enum {
     FIELD_GENERATION_PATH = 2,
     FIELD_UUID_BYTES = 1,
     STATUS_SEALED = 1,
+    WIRE_BYTES = 2,
 };
 
 typedef struct reading {
@@ -175,30 +176,79 @@ static void put_u64(lk_buf *out, uint32_t number, uint64_t value)
     }
 }
 
+static size_t generation_size(const lk_shard_generation *generation)
+{
+    return (generation->number == 0 ? 0 : 1 + lk_wire_varint_size(generation->number)) + 1 +
+           lk_wire_varint_size(generation->path.size) + generation->path.size + generation->rest.size;
+}
+
+/* There may be thousands, and every flush writes all of them: so into place, without a buffer for each. */
+static void put_generations(const lk_shard_manifest *manifest, lk_buf *out)
+{
+    size_t room = 0;
+    for (size_t i = 0; i < manifest->generation_count; i++) {
+        size_t size = generation_size(&manifest->generations[i]);
+        room += 1 + lk_wire_varint_size(size) + size;
+    }
+    lk_buf_reserve(out, room);
+    char *at = out->data + out->size;
+    for (size_t i = 0; i < manifest->generation_count; i++) {
+        const lk_shard_generation *generation = &manifest->generations[i];
+        *at++ = (char)(FIELD_GENERATIONS << 3 | WIRE_BYTES);
+        at = lk_wire_write_varint(at, generation_size(generation));
+        if (generation->number != 0) {
+            *at++ = (char)(FIELD_GENERATION_NUMBER << 3);
+            at = lk_wire_write_varint(at, generation->number);
+        }
+        *at++ = (char)(FIELD_GENERATION_PATH << 3 | WIRE_BYTES);
+        at = lk_wire_write_varint(at, generation->path.size);
+        at = (char *)memcpy(at, generation->path.data, generation->path.size) + generation->path.size;
+        if (generation->rest.size > 0) {
+            at = (char *)memcpy(at, generation->rest.data, generation->rest.size) + generation->rest.size;
+        }
+    }
+    out->size += room;
+    out->data[out->size] = '\0';
+    LK_ASSERT(at == out->data + out->size);
+}
+
 void lk_shard_manifest_encode(const lk_shard_manifest *manifest, lk_buf *out)
 {
-    lk_buf inner = {0};
+    lk_buf id = {0};
     put_u64(out, FIELD_VERSION, manifest->version);
     put_u64(out, FIELD_WRITER_EPOCH, manifest->writer_epoch);
     put_u64(out, FIELD_REPLAY_AFTER, manifest->replay_after);
     put_u64(out, FIELD_WAL_LAST_SEEN, manifest->wal_last_seen);
     put_u64(out, FIELD_CURRENT_GENERATION, manifest->current_generation);
-    for (size_t i = 0; i < manifest->generation_count; i++) {
-        const lk_shard_generation *generation = &manifest->generations[i];
-        lk_buf_clear(&inner);
-        put_u64(&inner, FIELD_GENERATION_NUMBER, generation->number);
-        lk_wire_put_bytes(&inner, FIELD_GENERATION_PATH, generation->path);
-        lk_buf_append_bytes(&inner, generation->rest);
-        lk_wire_put_bytes(out, FIELD_GENERATIONS, lk_buf_view(&inner));
-    }
+    put_generations(manifest, out);
     put_u64(out, FIELD_SPEC_ID, manifest->spec_id);
-    lk_buf_clear(&inner);
-    lk_wire_put_bytes(&inner, FIELD_UUID_BYTES,
-        (lk_bytes){(const char *)manifest->shard.bytes, sizeof manifest->shard.bytes});
-    lk_wire_put_bytes(out, FIELD_SHARD_ID, lk_buf_view(&inner));
+    lk_wire_put_bytes(
+        &id, FIELD_UUID_BYTES, (lk_bytes){(const char *)manifest->shard.bytes, sizeof manifest->shard.bytes});
+    lk_wire_put_bytes(out, FIELD_SHARD_ID, lk_buf_view(&id));
     put_u64(out, FIELD_STATUS, manifest->sealed ? STATUS_SEALED : 0);
     lk_buf_append_bytes(out, manifest->rest);
-    lk_buf_deinit(&inner);
+    lk_buf_deinit(&id);
+}
+
+void lk_shard_manifest_follow(lk_shard_manifest *kept, lk_arena *arena, lk_buf *room,
+    const lk_shard_manifest *next, const lk_shard_generation *added, size_t count)
+{
+    size_t   before = kept->generation_count;
+    lk_bytes rest = kept->rest;
+    if ((char *)kept->generations != room->data) {
+        lk_buf_clear(room);
+        lk_buf_append(room, kept->generations, before * sizeof *added);
+    }
+    for (size_t i = 0; i < count; i++) {
+        const lk_shard_generation copy = {.number = added[i].number,
+            .path = lk_arena_copy(arena, added[i].path),
+            .rest = lk_arena_copy(arena, added[i].rest)};
+        lk_buf_append(room, &copy, sizeof copy);
+    }
+    *kept = *next;
+    kept->rest = lk_bytes_equal(rest, next->rest) ? rest : lk_arena_copy(arena, next->rest);
+    kept->generations = (lk_shard_generation *)(void *)room->data;
+    kept->generation_count = before + count;
 }
 
 const lk_shard_generation *lk_shard_manifest_find(const lk_shard_manifest *manifest, uint64_t number)

@@ -40,6 +40,14 @@ LK_MUST_CHECK lk_rc lk_shard_manifest_decode(
     lk_bytes bytes, lk_arena *arena, lk_shard_manifest *out, lk_err *err);
 void lk_shard_manifest_encode(const lk_shard_manifest *manifest, lk_buf *out);
 
+/*
+ * Moves a kept manifest on to `next`, which has its generations and `added` behind them (next's own list is not looked at):
+ * a writer's adds cost what they add, however many generations wait. Copies go to the arena, the list to `room`, which
+ * belong to kept; pointers to its generations are stale afterwards.
+ */
+void lk_shard_manifest_follow(lk_shard_manifest *kept, lk_arena *arena, lk_buf *room,
+    const lk_shard_manifest *next, const lk_shard_generation *added, size_t count);
+
 /* The generation of this number, or NULL. */
 const lk_shard_generation *lk_shard_manifest_find(const lk_shard_manifest *manifest, uint64_t number);
 

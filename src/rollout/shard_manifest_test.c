@@ -10,6 +10,7 @@
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <stdio.h>
 
 #include <cmocka.h>
 
@@ -134,6 +135,45 @@ static void what_is_not_known_is_kept(void **state)
     lk_arena_close(&arena);
 }
 
+/* Moved on one by one, or read whole from what was written: the same, and what is not known stays. */
+static void a_kept_manifest_follows_what_is_added(void **state)
+{
+    static const char text[] = "080710021809"
+                               "20093006"
+                               "42090805"
+                               "1203615f35"
+                               "200c" ID "f2010568656c6c6f";
+    char              bytes[160], path[16];
+    lk_arena          arena = {0};
+    lk_err            err = {0};
+    lk_buf            room = {0};
+    lk_shard_manifest kept, next, again;
+    assert_int_equal(lk_shard_manifest_decode(unhex(text, bytes), &arena, &kept, &err), LK_OK);
+    for (uint64_t number = 6; number < 300; number++) {
+        lk_buf written = {0}, wanted = {0};
+        int    size = snprintf(path, sizeof path, "a_%d", (int)number);
+        next = kept;
+        next.version++;
+        next.current_generation = number + 1;
+        next.replay_after = number % 3 == 0 ? number : next.replay_after;
+        const lk_shard_generation added = {.number = number, .path = {path, (size_t)size}};
+        lk_shard_manifest_follow(&kept, &arena, &room, &next, &added, 1);
+        lk_shard_manifest_encode(&kept, &written);
+        assert_int_equal(lk_shard_manifest_decode(lk_buf_view(&written), &arena, &again, &err), LK_OK);
+        assert_int_equal(again.generation_count, number - 4);
+        assert_int_equal(again.replay_after, number / 3 * 3);
+        assert_true(lk_bytes_equal(again.generations[number - 5].path, added.path));
+        assert_memory_equal(again.generations[0].rest.data, "\x20\x0c", 2);
+        assert_memory_equal(again.rest.data, "\xf2\x01\x05hello", 8);
+        lk_shard_manifest_encode(&again, &wanted);
+        assert_true(lk_bytes_equal(lk_buf_view(&written), lk_buf_view(&wanted)));
+        lk_buf_deinit(&wanted);
+        lk_buf_deinit(&written);
+    }
+    lk_buf_deinit(&room);
+    lk_arena_close(&arena);
+}
+
 static void a_damaged_manifest_is_refused(void **state)
 {
     static const char *const bad[] = {
@@ -174,6 +214,7 @@ int main(void)
         cmocka_unit_test(an_instance_has_the_shard_that_the_reference_gives_it),
         cmocka_unit_test(positions_are_named_lowest_bit_first),
         cmocka_unit_test(what_is_not_known_is_kept),
+        cmocka_unit_test(a_kept_manifest_follows_what_is_added),
         cmocka_unit_test(a_damaged_manifest_is_refused),
     };
     return cmocka_run_group_tests_name("shard_manifest", tests, NULL, NULL);

@@ -170,8 +170,8 @@ static lk_rc replay(void *context, lk_batches *entry, lk_arena *arena, lk_genera
 }
 
 /* The view gets them from memory; where that fails, it reads them. */
-static void flushed(
-    void *context, uint64_t version, const lk_shard_generation *generation, const lk_generation_rows *rows)
+static void flushed(void *context, const lk_shard_manifest *manifest, const lk_shard_generation *generation,
+    const lk_generation_rows *rows)
 {
     lk_rollout_store *s = context;
     lk_rollout_rows  *made = NULL;
@@ -180,7 +180,7 @@ static void flushed(
             rows->batches, rows->batch_count, &made, &ignored) == LK_OK) {
         lk_rollout_view_give(s->view, made);
     }
-    lk_rollout_view_tell(s->view, s->shard, version);
+    lk_rollout_view_tell(s->view, manifest, generation);
     lk_rollout_view_stir(s->view);
 }
 

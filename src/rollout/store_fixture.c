@@ -113,8 +113,8 @@ static lk_rc replay(void *context, lk_batches *entry, lk_arena *arena, lk_genera
     return lk_fail(err, LK_E_INTERNAL, "no entry is left behind here");
 }
 
-static void flushed(
-    void *context, uint64_t version, const lk_shard_generation *generation, const lk_generation_rows *rows)
+static void flushed(void *context, const lk_shard_manifest *manifest, const lk_shard_generation *generation,
+    const lk_generation_rows *rows)
 {
 }
 

@@ -14,6 +14,7 @@ typedef struct seen_shard { /* what is known of a shard */
     lk_uuid           id;
     lk_arena          arena;
     lk_shard_manifest manifest;   /* of version 0: none was read yet */
+    lk_buf            room;       /* of its generations, once some were added */
     uint64_t          told;       /* a version that is said to be there */
     bool              moved;      /* since it was last looked at */
     uint64_t          checked_ms; /* when it was last looked whether the chain ends where it seems to */
@@ -33,11 +34,12 @@ struct lk_rollout_view {
     uint64_t             taken_ms;        /* when the refresh that finished last began */
     uint64_t             begun, finished; /* refreshes; finished: the last one that ended well */
     lk_rollout_snapshot *snapshot;        /* of that one; written by whoever refreshes, under the mutex */
-    lk_rollout_rows *given[GIVEN_MAX];    /* that need not be loaded; guarded by mutex, as is the following */
-    size_t           given_count;
-    atomic_ullong    wanted, loaded; /* generations, by snapshots */
-    lk_uuid          told_shard;     /* guarded by mutex, as is the following */
-    uint64_t         told_version;
+    lk_rollout_rows    *given[GIVEN_MAX]; /* that need not be loaded; guarded by mutex, as is the following */
+    size_t              given_count;
+    atomic_ullong       wanted, loaded; /* generations, by snapshots */
+    lk_arena            told_arena;     /* guarded by mutex, as are the following */
+    lk_shard_manifest   told;           /* without generations; of version 0: none */
+    lk_shard_generation told_added;
 
     seen_shard  *shards; /* of whoever refreshes, as are the following */
     size_t       shard_count;
@@ -150,6 +152,7 @@ bool lk_rollout_snapshot_place(const lk_rollout_snapshot *snapshot, lk_bytes id,
 static void forget(seen_shard *shard)
 {
     lk_arena_close(&shard->arena);
+    lk_buf_deinit(&shard->room);
     *shard = (seen_shard){0};
 }
 
@@ -245,8 +248,14 @@ static void take_told(lk_rollout_view *view)
     lk_mutex_lock(&view->mutex);
     for (size_t i = 0; i < view->shard_count; i++) {
         seen_shard *shard = &view->shards[i];
-        bool        told = memcmp(&shard->id, &view->told_shard, sizeof shard->id) == 0;
-        shard->told = told && view->told_version > shard->told ? view->told_version : shard->told;
+        uint64_t    version =
+            memcmp(&shard->id, &view->told.shard, sizeof shard->id) == 0 ? view->told.version : 0;
+        shard->told = version > shard->told ? version : shard->told;
+        if (shard->manifest.version > 0 && shard->manifest.version + 1 == version) {
+            lk_shard_manifest_follow(
+                &shard->manifest, &shard->arena, &shard->room, &view->told, &view->told_added, 1);
+            shard->moved = true;
+        }
     }
     lk_mutex_unlock(&view->mutex);
 }
@@ -307,12 +316,17 @@ static int compare_sources(lk_uuid shard, uint64_t number, const lk_rollout_rows
     return order != 0 ? order : (rows->number > number) - (rows->number < number);
 }
 
+static bool is_source(lk_uuid shard, uint64_t number, const lk_rollout_rows *rows)
+{
+    return rows->number == number && memcmp(&rows->shard, &shard, sizeof shard) == 0;
+}
+
 /* The loaded rows of a generation, or NULL. *at: a place in the last snapshot, which moves on as generations are asked for
  * in that order. */
 static lk_rollout_rows *find_loaded(
     const lk_rollout_snapshot *last, size_t *at, lk_uuid shard, const lk_shard_generation *g)
 {
-    while (last != NULL && *at < last->source_count &&
+    while (last != NULL && *at < last->source_count && !is_source(shard, g->number, last->sources[*at]) &&
            compare_sources(shard, g->number, last->sources[*at]) > 0) {
         ++*at;
     }
@@ -320,7 +334,7 @@ static lk_rollout_rows *find_loaded(
         return NULL;
     }
     lk_rollout_rows *rows = last->sources[*at];
-    bool same = compare_sources(shard, g->number, rows) == 0 && lk_bytes_equal(rows->path, g->path);
+    bool             same = is_source(shard, g->number, rows) && lk_bytes_equal(rows->path, g->path);
     return same ? rows : NULL;
 }
 
@@ -490,11 +504,16 @@ static lk_rc refresh(lk_rollout_view *view, lk_rollout_snapshot **out, lk_err *e
 
 /* -- what is said to be there -------------------------------------------------------------------------------------- */
 
-void lk_rollout_view_tell(lk_rollout_view *view, lk_uuid shard, uint64_t version)
+void lk_rollout_view_tell(
+    lk_rollout_view *view, const lk_shard_manifest *manifest, const lk_shard_generation *added)
 {
     lk_mutex_lock(&view->mutex);
-    view->told_shard = shard;
-    view->told_version = version;
+    lk_arena_close(&view->told_arena);
+    view->told = *manifest;
+    view->told.rest = lk_arena_copy(&view->told_arena, manifest->rest);
+    view->told_added = (lk_shard_generation){.number = added->number,
+        .path = lk_arena_copy(&view->told_arena, added->path),
+        .rest = lk_arena_copy(&view->told_arena, added->rest)};
     lk_mutex_unlock(&view->mutex);
 }
 
@@ -577,6 +596,7 @@ void lk_rollout_view_free(lk_rollout_view *view)
     lk_dataset_unref(view->base);
     lk_rollout_form_unref(view->form);
     lk_base_ids_unref(view->base_ids);
+    lk_arena_close(&view->told_arena);
     lk_cond_deinit(&view->refreshed);
     lk_cond_deinit(&view->stirred);
     lk_mutex_deinit(&view->mutex);

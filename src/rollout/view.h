@@ -55,9 +55,10 @@ LK_MUST_CHECK lk_rc lk_rollout_view_recall(
 /* Takes the rows of a generation that a manifest lists now: the next snapshot need not load them. */
 void lk_rollout_view_give(lk_rollout_view *view, lk_rollout_rows *rows);
 
-/* The shard's newest manifest has this version at least: the next snapshot begins to look there. Of one shard; of others it is
- * forgotten. */
-void lk_rollout_view_tell(lk_rollout_view *view, lk_uuid shard, uint64_t version);
+/* A shard's manifest (borrowed) is there, and `added` is all that it changed: the next snapshot goes on from there, without
+ * reading it when it knows the one before. Of one manifest; of others it is forgotten. */
+void lk_rollout_view_tell(
+    lk_rollout_view *view, const lk_shard_manifest *manifest, const lk_shard_generation *added);
 
 /* What hints of a far store say, to be read before there is a view, while its base table is opened. */
 typedef struct lk_rollout_outlook {

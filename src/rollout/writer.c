@@ -152,7 +152,7 @@ static lk_rc store_rows(
     }
     if (rc == LK_OK) {
         const lk_shard_generation *listed = lk_shard_manifest_find(&w->shard.manifest, l.number);
-        w->options.ops->flushed(w->options.context, w->shard.manifest.version, listed, rows);
+        w->options.ops->flushed(w->options.context, &w->shard.manifest, listed, rows);
     } else if (!err->maybe_applied && l.path.size > 0) {
         lk_err ignored = {0};
         lk_rc  removed = lk_generation_remove(w->options.late, w->options.shard, l.path, &ignored);

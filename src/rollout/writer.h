@@ -45,8 +45,9 @@ typedef struct lk_rollout_writer_ops {
         void *context, lk_rollout_add *adds, lk_arena *arena, lk_generation_rows *out, lk_err *err);
     /* The same for a log entry that was found when the shard was claimed. Borrows entry. */
     lk_rc (*replay)(void *context, lk_batches *entry, lk_arena *arena, lk_generation_rows *out, lk_err *err);
-    /* After a flush: this generation is listed now, by the manifest of that version. rows is what prepare or replay gave. */
-    void (*flushed)(void *context, uint64_t version, const lk_shard_generation *generation,
+    /* After a flush: this generation is listed now, as the only change, by this manifest (borrowed). rows is what prepare or
+     * replay gave. */
+    void (*flushed)(void *context, const lk_shard_manifest *manifest, const lk_shard_generation *generation,
         const lk_generation_rows *rows);
     /* The shard was claimed just now, and prepare is asked again: what others wrote before must be seen. NULL: it always is. */
     void (*claimed)(void *context);

@@ -113,11 +113,12 @@ static lk_rc replay(void *context, lk_batches *entry, lk_arena *arena, lk_genera
     return rc;
 }
 
-static void flushed(
-    void *context, uint64_t version, const lk_shard_generation *generation, const lk_generation_rows *rows)
+static void flushed(void *context, const lk_shard_manifest *manifest, const lk_shard_generation *generation,
+    const lk_generation_rows *rows)
 {
     assert_non_null(generation);
-    assert_true(version > 0);
+    assert_true(manifest->version > 0);
+    assert_int_equal(manifest->generations[manifest->generation_count - 1].number, generation->number);
     assert_true(rows->row_count > 0);
     atomic_fetch_add(&listed, 1);
 }
