@@ -8,6 +8,7 @@
 #include "lance/pb_file.h"
 #include "lance/stats.h"
 #include "lance/v20_write.h"
+#include "lance/wire.h"
 #include "lance/write_crew.h"
 #include "lance/write_lists.h"
 #include "lance/write_shape.h"
@@ -47,8 +48,10 @@ struct lk_file_writer {
     lk_stats_writer       *stats;
     lk_blob_writer         blobs;
     size_t                 page_bytes, charged, alignment;
-    bool                   compact;
+    bool                   compact, kept;
     uint64_t               rows, position;
+    lk_buf                 descriptor; /* of the schema, in its first bytes, and of the rows */
+    size_t                 descriptor_schema_bytes;
     size_t                 column_count;
     column                *columns;
 };
@@ -135,6 +138,15 @@ static void open_stats(lk_file_writer *self)
     }
 }
 
+/* Everything that belongs to one file, which has the key. */
+static lk_rc begin(lk_file_writer *self, lk_store *store, lk_bytes key, lk_err *err)
+{
+    self->alignment = ALIGNMENT;
+    self->blobs = (lk_blob_writer){
+        .store = store, .key = lk_arena_copy(&self->arena, key), .put = put_buffer, .file = self};
+    return lk_store_create(store, key, &self->object, err);
+}
+
 lk_rc lk_file_writer_open(lk_store *store, lk_bytes key, const lk_lance_schema *schema, uint32_t file_minor,
     lk_budget *budget, lk_file_writer **out, lk_err *err)
 {
@@ -143,10 +155,7 @@ lk_rc lk_file_writer_open(lk_store *store, lk_bytes key, const lk_lance_schema *
     self->schema = schema;
     self->budget = budget;
     self->minor = file_minor;
-    self->alignment = ALIGNMENT;
     self->crew = self->own_crew = lk_page_crew_new(NULL);
-    self->blobs = (lk_blob_writer){
-        .store = store, .key = lk_arena_copy(&self->arena, key), .put = put_buffer, .file = self};
     lk_rc rc = lk_file_writer_check_minor(file_minor, err);
     rc = rc == LK_OK ? lk_file_writer_supports_all(&schema->arrow, file_minor, err) : rc;
     if (rc == LK_OK) {
@@ -156,7 +165,7 @@ lk_rc lk_file_writer_open(lk_store *store, lk_bytes key, const lk_lance_schema *
         size_t share = self->column_count == 0 ? PAGE_BYTES : BUFFERED_BYTES / self->column_count;
         self->page_bytes = share > PAGE_BYTES ? PAGE_BYTES : share < PAGE_BYTES_MIN ? PAGE_BYTES_MIN : share;
         open_stats(self);
-        rc = lk_store_create(store, key, &self->object, err);
+        rc = begin(self, store, key, err);
     }
     if (rc != LK_OK) {
         lk_file_writer_abandon(self);
@@ -179,21 +188,31 @@ void lk_file_writer_compact(lk_file_writer *self)
     self->alignment = self->minor == 0 ? ALIGNMENT_COMPACT : ALIGNMENT;
 }
 
-static void close_writer(lk_file_writer *self)
+static void give_back(lk_file_writer *self)
 {
+    if (self->budget != NULL && self->charged > 0) {
+        lk_budget_give(self->budget, self->charged);
+    }
+    self->charged = 0;
+}
+
+void lk_file_writer_close(lk_file_writer *self)
+{
+    if (self == NULL) {
+        return;
+    }
     for (size_t index = 0; index < self->column_count; index++) {
         lk_leaf_deinit(&self->columns[index].leaf);
         lk_write_shape_close(&self->columns[index].shape);
         free(self->columns[index].pages);
     }
     lk_v20_writer_close(self->v20);
-    if (self->budget != NULL && self->charged > 0) {
-        lk_budget_give(self->budget, self->charged);
-    }
+    give_back(self);
     lk_stats_writer_free(self->stats);
     lk_page_crew_clear(self->crew);
     lk_page_crew_close(self->own_crew);
     lk_page_out_deinit(&self->shape_page);
+    lk_buf_deinit(&self->descriptor);
     lk_arena_close(&self->arena);
     free(self->columns);
     free(self);
@@ -204,8 +223,43 @@ void lk_file_writer_abandon(lk_file_writer *self)
     if (self != NULL) {
         lk_store_abandon(self->object);
         lk_blob_writer_abandon(&self->blobs);
-        close_writer(self);
+        lk_file_writer_close(self);
     }
+}
+
+/* -- again ----------------------------------------------------------------------------------------- */
+void lk_file_writer_keep(lk_file_writer *self)
+{
+    self->kept = true;
+}
+
+/* After a file: no rows; memory stays, uncharged as long as there are none. */
+static void rest(lk_file_writer *self)
+{
+    for (size_t index = 0; index < self->column_count; index++) {
+        column *of = &self->columns[index];
+        lk_leaf_clear(&of->leaf);
+        lk_write_shape_reset(&of->shape);
+        of->page_count = 0;
+        of->rows = 0;
+    }
+    if (self->v20 != NULL) {
+        lk_v20_writer_reset(self->v20);
+    }
+    lk_stats_writer_free(self->stats);
+    open_stats(self);
+    lk_page_crew_clear(self->crew);
+    self->crew = self->own_crew;
+    give_back(self);
+    lk_arena_close(&self->arena);
+    self->compact = self->kept = false;
+    self->rows = self->position = 0;
+}
+
+lk_rc lk_file_writer_again(lk_file_writer *self, lk_store *store, lk_bytes key, lk_err *err)
+{
+    LK_ASSERT(self->object == NULL && self->rows == 0);
+    return begin(self, store, key, err);
 }
 
 uint64_t lk_file_writer_rows(const lk_file_writer *self)
@@ -301,19 +355,24 @@ static lk_rc flush(lk_file_writer *self, column *of, lk_err *err)
     return rc;
 }
 
-/* What the buffers hold now is what is charged. */
-static lk_rc recharge(lk_file_writer *self, lk_err *err)
+size_t lk_file_writer_capacity(const lk_file_writer *self)
 {
     size_t held = self->v20 == NULL ? 0 : lk_v20_writer_capacity(self->v20);
-    if (self->budget == NULL) {
-        return LK_OK;
-    }
     for (size_t index = 0; index < self->column_count; index++) {
         held += lk_leaf_capacity(&self->columns[index].leaf);
         held += lk_write_shape_capacity(&self->columns[index].shape);
     }
-    held += lk_page_crew_capacity(self->crew) + lk_page_out_capacity(&self->shape_page);
-    lk_rc rc = held > self->charged ? lk_budget_take(self->budget, held - self->charged, err) : LK_OK;
+    return held + lk_page_crew_capacity(self->crew) + lk_page_out_capacity(&self->shape_page);
+}
+
+/* What the buffers hold now is what is charged. */
+static lk_rc recharge(lk_file_writer *self, lk_err *err)
+{
+    if (self->budget == NULL) {
+        return LK_OK;
+    }
+    size_t held = lk_file_writer_capacity(self);
+    lk_rc  rc = held > self->charged ? lk_budget_take(self->budget, held - self->charged, err) : LK_OK;
     if (rc == LK_OK && held < self->charged) {
         lk_budget_give(self->budget, self->charged - held);
     }
@@ -569,20 +628,33 @@ static void add_entry(lk_buf *table, uint64_t offset, uint64_t size)
     lk_buf_append(table, entry, sizeof entry);
 }
 
+/* The file descriptor: message FileDescriptor of the Lance file format, of which only the length differs by file. */
+static void describe_schema(lk_file_writer *self)
+{
+    enum { FIELD_LENGTH = 2 };
+    if (self->descriptor.size == 0) {
+        lk_lance_schema_descriptor(self->schema, 0, &self->descriptor);
+        self->descriptor_schema_bytes = self->descriptor.size;
+    }
+    self->descriptor.size = self->descriptor_schema_bytes;
+    if (self->rows > 0) {
+        lk_wire_put_u64(&self->descriptor, FIELD_LENGTH, self->rows);
+    }
+}
+
 static lk_rc put_globals(lk_file_writer *self, lk_buf *table, lk_err *err)
 {
-    lk_buf   descriptor = {0}, stats = {0};
+    lk_buf   stats = {0};
     uint64_t offset = 0;
-    lk_lance_schema_descriptor(self->schema, self->rows, &descriptor);
+    describe_schema(self);
     lk_stats_writer *written = self->v20 != NULL ? lk_v20_writer_stats(self->v20) : self->stats;
-    lk_rc            rc = put_aligned(self, lk_buf_view(&descriptor), &offset, err);
-    add_entry(table, offset, descriptor.size);
+    lk_rc            rc = put_aligned(self, lk_buf_view(&self->descriptor), &offset, err);
+    add_entry(table, offset, self->descriptor.size);
     if (rc == LK_OK && !self->compact) {
         lk_stats_writer_encode(written, self->rows, &stats);
         rc = put_aligned(self, lk_buf_view(&stats), &offset, err);
         add_entry(table, offset, stats.size);
     }
-    lk_buf_deinit(&descriptor);
     lk_buf_deinit(&stats);
     return rc;
 }
@@ -685,6 +757,10 @@ lk_rc lk_file_writer_finish(lk_file_writer *self, lk_arena *arena, lk_file_writt
         return rc;
     }
     describe(self, arena, out);
-    close_writer(self);
+    if (self->kept) {
+        rest(self);
+    } else {
+        lk_file_writer_close(self);
+    }
     return LK_OK;
 }

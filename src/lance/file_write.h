@@ -47,13 +47,22 @@ void lk_file_writer_use_crew(lk_file_writer *writer, struct lk_page_crew *crew);
  * rows that are looked up and never scanned. */
 void lk_file_writer_compact(lk_file_writer *writer);
 
+/* Before the first row: a writer that is used again. After a finish that went well it is still there, without rows and with
+ * its memory, for lk_file_writer_again, which begins another file of the same schema and version (and asks again for what
+ * was asked for before the first row), or lk_file_writer_close. */
+void lk_file_writer_keep(lk_file_writer *writer);
+/* The same budget is charged. After an error the writer is as it was. */
+LK_MUST_CHECK lk_rc lk_file_writer_again(lk_file_writer *writer, lk_store *store, lk_bytes key, lk_err *err);
+size_t              lk_file_writer_capacity(const lk_file_writer *writer); /* memory held */
+void                lk_file_writer_close(lk_file_writer *writer); /* one that was finished; accepts NULL */
+
 /* Adds the rows of batch (borrowed; a struct array whose children are the columns, any offset). After an
  * error the writer can only be abandoned. */
 LK_MUST_CHECK lk_rc lk_file_writer_write(lk_file_writer *writer, const struct ArrowArray *batch, lk_err *err);
 
 uint64_t lk_file_writer_rows(const lk_file_writer *writer); /* rows written so far */
 
-/* Writes the rest, makes the file durable and closes the writer, also when it fails. */
+/* Writes the rest, makes the file durable and closes the writer, also when it fails; one that is kept only when it fails. */
 LK_MUST_CHECK lk_rc lk_file_writer_finish(
     lk_file_writer *writer, lk_arena *arena, lk_file_written *out, lk_err *err);
 

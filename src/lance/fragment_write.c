@@ -35,7 +35,9 @@ void lk_fragment_writer_init(
 void lk_fragment_writer_deinit(lk_fragment_writer *w)
 {
     lk_file_writer_abandon(w->writer);
-    lk_page_crew_close(w->crew);
+    if (w->kept == NULL) {
+        lk_page_crew_close(w->crew);
+    }
     lk_buf_deinit(&w->fragments);
     *w = (lk_fragment_writer){0};
 }
@@ -59,20 +61,53 @@ static lk_bytes data_file_name(lk_fragment_writer *w)
     return out;
 }
 
+void lk_kept_file_deinit(lk_kept_file *kept)
+{
+    lk_file_writer_close(kept->writer);
+    lk_page_crew_close(kept->crew);
+    *kept = (lk_kept_file){0};
+}
+
+size_t lk_kept_file_capacity(const lk_kept_file *kept)
+{
+    return (kept->writer == NULL ? 0 : lk_file_writer_capacity(kept->writer)) +
+           (kept->crew == NULL ? 0 : lk_page_crew_capacity(kept->crew));
+}
+
+static lk_rc open_file(lk_fragment_writer *w, lk_bytes key, lk_err *err)
+{
+    const lk_lance_env *env = w->change->env;
+    if (w->kept == NULL || w->kept->writer == NULL) {
+        return lk_file_writer_open(env->store, key, w->schema, w->file_minor, env->budget, &w->writer, err);
+    }
+    w->writer = w->kept->writer;
+    w->kept->writer = NULL;
+    return lk_file_writer_again(w->writer, env->store, key, err);
+}
+
+static void use_crew(lk_fragment_writer *w)
+{
+    bool           alone = w->change->options != NULL && w->change->options->alone;
+    lk_page_crew **crew = w->kept == NULL ? &w->crew : &w->kept->crew;
+    *crew = *crew == NULL ? lk_page_crew_new(alone ? NULL : w->change->env->pool) : *crew;
+    w->crew = *crew;
+    lk_file_writer_use_crew(w->writer, w->crew);
+}
+
 static lk_rc begin_file(lk_fragment_writer *w, lk_err *err)
 {
     lk_bytes name = w->only_name.size > 0 ? w->only_name : data_file_name(w);
     lk_bytes key = lk_arena_format(&w->change->arena, "data/%.*s", LK_FMT(name));
     w->file_name = name;
     lk_change_wrote(w->change, key);
-    lk_rc rc = lk_file_writer_open(
-        w->change->env->store, key, w->schema, w->file_minor, w->change->env->budget, &w->writer, err);
+    lk_rc rc = open_file(w, key, err);
     if (rc == LK_OK) {
-        bool alone = w->change->options != NULL && w->change->options->alone;
-        w->crew = w->crew == NULL ? lk_page_crew_new(alone ? NULL : w->change->env->pool) : w->crew;
-        lk_file_writer_use_crew(w->writer, w->crew);
+        use_crew(w);
         if (w->compact) {
             lk_file_writer_compact(w->writer);
+        }
+        if (w->kept != NULL) {
+            lk_file_writer_keep(w->writer);
         }
     }
     return rc;
@@ -86,6 +121,9 @@ static lk_rc finish_file(lk_fragment_writer *w, lk_err *err)
     lk_rc rc = lk_file_writer_finish(writer, &w->change->arena, &written, err);
     if (rc != LK_OK) {
         return rc;
+    }
+    if (w->kept != NULL) {
+        w->kept->writer = writer;
     }
     lk_bytes key = lk_arena_format(&w->change->arena, "data/%.*s", LK_FMT(w->file_name));
     for (uint32_t id = 1; id <= written.blob_count; id++) {

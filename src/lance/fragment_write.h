@@ -7,6 +7,14 @@
 #include "lance/change.h"
 #include "lance/file_write.h"
 
+/* What a writer of many files of one schema and version goes on with: the writer of the last one, and its memory. */
+typedef struct lk_kept_file {
+    lk_file_writer      *writer; /* or NULL */
+    struct lk_page_crew *crew;
+} lk_kept_file;
+void   lk_kept_file_deinit(lk_kept_file *kept); /* accepts zero */
+size_t lk_kept_file_capacity(const lk_kept_file *kept);
+
 typedef struct lk_fragment_writer {
     lk_change             *change;
     const lk_lance_schema *schema;
@@ -14,8 +22,9 @@ typedef struct lk_fragment_writer {
     int64_t                rows_max;   /* of a file */
     bool                   compact;    /* the files are, see lk_file_writer_compact; before the first row */
     lk_bytes               only_name;  /* of the one file that there will be; "": random names */
+    lk_kept_file          *kept;       /* borrowed, of one fragment writer at a time; NULL: none */
     lk_file_writer        *writer;     /* the file being written, or NULL */
-    struct lk_page_crew   *crew;       /* encodes its pages, file after file */
+    struct lk_page_crew   *crew;       /* encodes its pages, file after file; kept's, if there is one */
     lk_bytes               file_name;  /* its name below data/ */
     lk_buf                 fragments;  /* of lk_fragment: every data file finished */
     int64_t                row_count;

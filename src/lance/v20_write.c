@@ -129,6 +129,16 @@ static void list_columns(lk_v20_writer *self)
     free(column_of);
 }
 
+static void open_stats(lk_v20_writer *self)
+{
+    self->stats = lk_stats_writer_new(self->column_count);
+    for (size_t index = 0; index < self->column_count; index++) {
+        if (self->columns[index].has_stats) {
+            lk_stats_writer_column(self->stats, index, &self->columns[index].leaf.type);
+        }
+    }
+}
+
 lk_rc lk_v20_writer_open(
     const lk_lance_schema *schema, const lk_page_sink *sink, lk_v20_writer **out, lk_err *err)
 {
@@ -147,12 +157,7 @@ lk_rc lk_v20_writer_open(
     }
     size_t share = self->column_count == 0 ? PAGE_BYTES : BUFFERED_BYTES / self->column_count;
     self->page_bytes = share > PAGE_BYTES ? PAGE_BYTES : share < PAGE_BYTES_MIN ? PAGE_BYTES_MIN : share;
-    self->stats = lk_stats_writer_new(self->column_count);
-    for (size_t index = 0; index < self->column_count; index++) {
-        if (self->columns[index].has_stats) {
-            lk_stats_writer_column(self->stats, index, &self->columns[index].leaf.type);
-        }
-    }
+    open_stats(self);
     *out = self;
     return LK_OK;
 }
@@ -172,6 +177,21 @@ void lk_v20_writer_close(lk_v20_writer *self)
         free(self->columns);
         free(self);
     }
+}
+
+void lk_v20_writer_reset(lk_v20_writer *self)
+{
+    for (size_t index = 0; index < self->column_count; index++) {
+        column *of = &self->columns[index];
+        lk_leaf_clear(&of->leaf);
+        lk_v20_wide_clear(&of->wide);
+        lk_buf_clear(&of->ends);
+        of->items = of->rows = 0;
+        of->page_count = 0;
+    }
+    lk_stats_writer_free(self->stats);
+    open_stats(self);
+    lk_arena_close(&self->arena);
 }
 
 /* -- pages ----------------------------------------------------------------------------------------- */

@@ -32,6 +32,7 @@ LK_MUST_CHECK lk_rc lk_v20_writer_supports(const struct ArrowSchema *field, lk_e
 LK_MUST_CHECK lk_rc lk_v20_writer_open(
     const lk_lance_schema *schema, const lk_page_sink *sink, lk_v20_writer **out, lk_err *err);
 void lk_v20_writer_close(lk_v20_writer *writer); /* accepts NULL */
+void lk_v20_writer_reset(lk_v20_writer *writer); /* no rows and no pages; memory kept */
 
 LK_MUST_CHECK lk_rc lk_v20_writer_write(lk_v20_writer *writer, const struct ArrowArray *batch, lk_err *err);
 LK_MUST_CHECK lk_rc lk_v20_writer_flush(lk_v20_writer *writer, lk_err *err); /* the rest, at the end */

@@ -15,7 +15,9 @@
 
 enum {
     FILE_MINOR = 1,
-    COMPACT_ROWS = 64 /* a generation of so few is mostly what surrounds its rows */
+    COMPACT_ROWS = 64, /* a generation of so few is mostly what surrounds its rows */
+    FORMS_MAX = 2,
+    FORM_BYTES_MAX = 16 * 1024 * 1024
 };
 
 /* -- the rows as a stream ---------------------------------------------------------------------------------------- */
@@ -63,33 +65,108 @@ static bool same_field(const struct ArrowSchema *a, const struct ArrowSchema *b)
            (a->dictionary == NULL || same_field(a->dictionary, b->dictionary));
 }
 
-void lk_generation_form_deinit(lk_generation_form *form)
+typedef struct generation_form {
+    struct ArrowSchema schema;
+    lk_lance_schema   *lance;
+    lk_pool           *pool; /* of rows' crew */
+    lk_buf             body; /* of the manifest, without a fragment */
+    lk_kept_file       rows;
+    lk_pk_index_form   ids;
+} generation_form;
+
+struct lk_generation_forms {
+    lk_mutex mutex;
+    generation_form
+          *kept[FORMS_MAX]; /* that nobody writes with, the one used last behind; guarded by mutex */
+    size_t count;           /* guarded by mutex */
+};
+
+static void free_form(generation_form *f)
 {
-    lk_schema_release(&form->schema);
-    lk_lance_schema_close(form->lance);
-    lk_buf_deinit(&form->body);
-    lk_pk_index_form_deinit(&form->ids);
-    *form = (lk_generation_form){0};
+    if (f != NULL) {
+        lk_kept_file_deinit(&f->rows);
+        lk_pk_index_form_deinit(&f->ids);
+        lk_lance_schema_close(f->lance);
+        lk_schema_release(&f->schema);
+        lk_buf_deinit(&f->body);
+        free(f);
+    }
 }
 
-static lk_rc make_form(lk_generation_form *form, const struct ArrowSchema *schema, lk_err *err)
+lk_generation_forms *lk_generation_forms_new(void)
+{
+    lk_generation_forms *forms = calloc(1, sizeof *forms);
+    LK_ASSERT(forms != NULL);
+    lk_mutex_init(&forms->mutex, LK_RANK_LEAF);
+    return forms;
+}
+
+void lk_generation_forms_free(lk_generation_forms *forms)
+{
+    for (size_t i = 0; forms != NULL && i < forms->count; i++) {
+        free_form(forms->kept[i]);
+    }
+    if (forms != NULL) {
+        lk_mutex_deinit(&forms->mutex);
+        free(forms);
+    }
+}
+
+static generation_form *new_form(const struct ArrowSchema *schema, lk_pool *pool, lk_err *err)
 {
     const lk_pb_new_version empty = {.version = 1, .no_transaction = true};
-    if (form->lance != NULL && lk_generation_same_columns(&form->schema, schema)) {
-        return LK_OK;
-    }
-    lk_generation_form_deinit(form);
-    lk_rc rc = lk_schema_copy(schema, &form->schema, err);
+    generation_form        *f = calloc(1, sizeof *f);
+    LK_ASSERT(f != NULL);
+    f->pool = pool;
+    lk_rc rc = lk_schema_copy(schema, &f->schema, err);
     if (rc == LK_OK) {
-        rc = lk_pk_index_form_init(&form->ids, err);
-    }
-    if (rc == LK_OK) {
-        rc = lk_lance_schema_from_arrow(schema, &form->lance, err);
+        rc = lk_pk_index_form_init(&f->ids, err);
     }
     if (rc == LK_OK) {
-        lk_pb_manifest_create(form->lance, FILE_MINOR, &empty, &form->body);
+        rc = lk_lance_schema_from_arrow(schema, &f->lance, err);
     }
-    return rc;
+    if (rc != LK_OK) {
+        free_form(f);
+        return NULL;
+    }
+    lk_pb_manifest_create(f->lance, FILE_MINOR, &empty, &f->body);
+    return f;
+}
+
+/* One for these columns, which is the caller's until it is given back; NULL: err says why not. */
+static generation_form *take_form(
+    lk_generation_forms *forms, const struct ArrowSchema *schema, lk_pool *pool, lk_err *err)
+{
+    generation_form *found = NULL;
+    lk_mutex_lock(&forms->mutex);
+    for (size_t i = forms->count; i > 0 && found == NULL; i--) {
+        generation_form *f = forms->kept[i - 1];
+        if (f->pool == pool && lk_generation_same_columns(&f->schema, schema)) {
+            found = f;
+            forms->count--;
+            memmove(
+                &forms->kept[i - 1], &forms->kept[i], (forms->count - (i - 1)) * sizeof(generation_form *));
+        }
+    }
+    lk_mutex_unlock(&forms->mutex);
+    return found == NULL ? new_form(schema, pool, err) : found;
+}
+
+static void give_form(lk_generation_forms *forms, generation_form *f)
+{
+    generation_form *dropped = NULL;
+    if (lk_kept_file_capacity(&f->rows) > FORM_BYTES_MAX) { /* one flush in a thousand is so large */
+        lk_kept_file_deinit(&f->rows);
+    }
+    lk_mutex_lock(&forms->mutex);
+    if (forms->count == FORMS_MAX) {
+        dropped = forms->kept[0];
+        forms->count--;
+        memmove(&forms->kept[0], &forms->kept[1], forms->count * sizeof(generation_form *));
+    }
+    forms->kept[forms->count++] = f;
+    lk_mutex_unlock(&forms->mutex);
+    free_form(dropped);
 }
 
 /* -- the files ------------------------------------------------------------------------------------------------------ */
@@ -103,7 +180,7 @@ static lk_rc put_new(lk_store *store, lk_bytes key, lk_bytes bytes, lk_err *err)
 
 /* The manifest of the only version. It has no transaction: nobody ever commits beside it. */
 static lk_rc write_manifest(
-    const lk_lance_env *env, const lk_generation_form *form, const lk_fragment *fragment, lk_err *err)
+    const lk_lance_env *env, const generation_form *form, const lk_fragment *fragment, lk_err *err)
 {
     lk_buf                  object = {0};
     const lk_pb_new_version version = {.version = 1,
@@ -140,7 +217,7 @@ lk_rc lk_generation_manifest_like(
 }
 
 static lk_rc write_dataset(
-    const lk_lance_env *env, const lk_generation_form *form, const lk_generation_rows *rows, lk_err *err)
+    const lk_lance_env *env, generation_form *form, const lk_generation_rows *rows, lk_err *err)
 {
     row_stream         stream = {.base = {.next = next_rows}, .rows = rows};
     lk_change          change = {.env = env};
@@ -150,6 +227,7 @@ static lk_rc write_dataset(
     lk_fragment_writer_init(&writer, &change, form->lance, rows->row_count);
     writer.compact = rows->row_count <= COMPACT_ROWS;
     writer.only_name = LK_LITERAL(LK_GENERATION_FILE);
+    writer.kept = &form->rows;
     if (rc == LK_OK) {
         rc = lk_fragment_writer_write(&writer, &stream.base, err);
     }
@@ -188,7 +266,7 @@ static lk_bytes new_path(lk_random *random, uint64_t number, lk_arena *arena)
     return lk_arena_format(arena, "%08" PRIx32 "_gen_%" PRIu64, salt, number);
 }
 
-lk_rc lk_generation_write(const lk_lance_env *env, lk_generation_form *form, lk_uuid shard, uint64_t number,
+lk_rc lk_generation_write(const lk_lance_env *env, lk_generation_forms *forms, lk_uuid shard, uint64_t number,
     const lk_generation_rows *rows, lk_arena *arena, lk_bytes *path, lk_err *err)
 {
     lk_lance_env inside = *env;
@@ -197,7 +275,8 @@ lk_rc lk_generation_write(const lk_lance_env *env, lk_generation_form *form, lk_
     inside.files = NULL;
     inside.budget =
         NULL; /* rows were charged as they came in; what is read must not decide what can be written */
-    lk_rc rc = make_form(form, rows->schema, err);
+    generation_form *form = take_form(forms, rows->schema, env->pool, err);
+    lk_rc            rc = form == NULL ? err->rc : LK_OK;
     if (rc == LK_OK) { /* the first object: whose it is, is whose the directory is */
         rc = write_bloom(inside.store, rows, err);
     }
@@ -210,6 +289,9 @@ lk_rc lk_generation_write(const lk_lance_env *env, lk_generation_form *form, lk_
     if (rc != LK_OK) {
         err->maybe_applied = false; /* nothing refers to it */
         lk_context(err, "generation %" PRIu64, number);
+    }
+    if (form != NULL) {
+        give_form(forms, form);
     }
     lk_store_close(inside.store);
     return rc;

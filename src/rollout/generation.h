@@ -31,14 +31,11 @@ typedef struct lk_generation_rows {
     size_t                    row_count;
 } lk_generation_rows;
 
-/* What a writer keeps from one generation to the next: everything that depends on the table's columns alone. */
-typedef struct lk_generation_form {
-    struct ArrowSchema schema;
-    lk_lance_schema   *lance;
-    lk_buf             body; /* of the manifest, without a fragment */
-    lk_pk_index_form   ids;
-} lk_generation_form;
-void lk_generation_form_deinit(lk_generation_form *form); /* accepts zero */
+/* What is kept from one generation to the next: everything that depends on the columns alone, and the memory of the files'
+ * writers. Few are enough for all stores of a process: as many as are written at once. Threads: shared. */
+typedef struct lk_generation_forms lk_generation_forms;
+lk_generation_forms               *lk_generation_forms_new(void);
+void                               lk_generation_forms_free(lk_generation_forms *forms); /* accepts NULL */
 
 /* Whether the columns are the same, metadata left out. */
 bool lk_generation_same_columns(const struct ArrowSchema *a, const struct ArrowSchema *b);
@@ -47,7 +44,7 @@ bool lk_generation_same_columns(const struct ArrowSchema *a, const struct ArrowS
  * Writes them. env->store is rooted at the table's own directory and may put off syncing: lk_store_sync makes durable what
  * was written, and is not called here. *path is the directory's name below the shard's, in the arena.
  */
-LK_MUST_CHECK lk_rc lk_generation_write(const lk_lance_env *env, lk_generation_form *form, lk_uuid shard,
+LK_MUST_CHECK lk_rc lk_generation_write(const lk_lance_env *env, lk_generation_forms *forms, lk_uuid shard,
     uint64_t number, const lk_generation_rows *rows, lk_arena *arena, lk_bytes *path, lk_err *err);
 
 /* What lk_generation_write made the manifest of a generation of so many rows and a file of so many bytes, if `like` is the

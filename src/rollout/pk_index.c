@@ -54,6 +54,8 @@ void lk_pk_index_form_deinit(lk_pk_index_form *form)
 {
     lk_lance_schema_close(form->data);
     lk_lance_schema_close(form->lookup);
+    lk_file_writer_close(form->data_file);
+    lk_file_writer_close(form->lookup_file);
     lk_schema_release(&form->data_columns);
     lk_schema_release(&form->lookup_columns);
     *form = (lk_pk_index_form){0};
@@ -73,27 +75,31 @@ static bool add_text(struct ArrowArray *column, lk_bytes text)
            NANOARROW_OK;
 }
 
-/* Takes the batch. */
-static lk_rc write_file(
-    lk_store *store, lk_bytes key, const lk_lance_schema *lance, struct ArrowArray *batch, lk_err *err)
+/* Takes the batch. *kept: the writer of the last such file, or NULL. */
+static lk_rc write_file(lk_store *store, lk_bytes key, const lk_lance_schema *lance, lk_file_writer **kept,
+    struct ArrowArray *batch, lk_err *err)
 {
     lk_arena        arena = {0};
-    lk_file_writer *writer = NULL;
+    lk_file_writer *writer = *kept;
     lk_file_written written;
-    lk_rc           rc = ArrowArrayFinishBuildingDefault(batch, NULL) == NANOARROW_OK
-                             ? LK_OK
-                             : lk_fail(err, LK_E_LIMIT, "an index could not be built");
+    *kept = NULL;
+    lk_rc rc = ArrowArrayFinishBuildingDefault(batch, NULL) == NANOARROW_OK
+                   ? LK_OK
+                   : lk_fail(err, LK_E_LIMIT, "an index could not be built");
     if (rc == LK_OK) {
-        rc = lk_file_writer_open(store, key, lance, FILE_MINOR, NULL, &writer, err);
+        rc = writer == NULL ? lk_file_writer_open(store, key, lance, FILE_MINOR, NULL, &writer, err)
+                            : lk_file_writer_again(writer, store, key, err);
     }
     if (rc == LK_OK) {
         lk_file_writer_compact(writer);
+        lk_file_writer_keep(writer);
         rc = lk_file_writer_write(writer, batch, err);
-        if (rc == LK_OK) {
-            rc = lk_file_writer_finish(writer, &arena, &written, err);
-        } else {
-            lk_file_writer_abandon(writer);
-        }
+    }
+    if (rc == LK_OK) {
+        rc = lk_file_writer_finish(writer, &arena, &written, err);
+        *kept = rc == LK_OK ? writer : NULL;
+    } else {
+        lk_file_writer_abandon(writer);
     }
     lk_array_release(batch);
     lk_arena_close(&arena);
@@ -101,7 +107,7 @@ static lk_rc write_file(
 }
 
 static lk_rc write_data(
-    lk_store *store, const lk_pk_index_form *form, const entry *entries, size_t count, lk_err *err)
+    lk_store *store, lk_pk_index_form *form, const entry *entries, size_t count, lk_err *err)
 {
     struct ArrowArray batch = {0};
     lk_rc             rc = begin(&form->data_columns, &batch, err);
@@ -115,14 +121,15 @@ static lk_rc write_data(
     }
     if (rc == LK_OK) {
         batch.length = (int64_t)count;
-        rc = write_file(store, LK_LITERAL("_pk_index/page_data.lance"), form->data, &batch, err);
+        rc = write_file(
+            store, LK_LITERAL("_pk_index/page_data.lance"), form->data, &form->data_file, &batch, err);
     }
     lk_array_release(&batch);
     return rc;
 }
 
 static lk_rc write_lookup(
-    lk_store *store, const lk_pk_index_form *form, const entry *entries, size_t count, lk_err *err)
+    lk_store *store, lk_pk_index_form *form, const entry *entries, size_t count, lk_err *err)
 {
     struct ArrowArray batch = {0};
     lk_rc             rc = begin(&form->lookup_columns, &batch, err);
@@ -139,14 +146,15 @@ static lk_rc write_lookup(
         rc = lk_fail(err, LK_E_LIMIT, "no memory for an index");
     }
     if (rc == LK_OK) {
-        rc = write_file(store, LK_LITERAL("_pk_index/page_lookup.lance"), form->lookup, &batch, err);
+        rc = write_file(
+            store, LK_LITERAL("_pk_index/page_lookup.lance"), form->lookup, &form->lookup_file, &batch, err);
     }
     lk_array_release(&batch);
     return rc;
 }
 
 lk_rc lk_pk_index_write(
-    lk_store *store, const lk_pk_index_form *form, const lk_bytes *ids, size_t count, lk_err *err)
+    lk_store *store, lk_pk_index_form *form, const lk_bytes *ids, size_t count, lk_err *err)
 {
     entry *entries = calloc(count + 1, sizeof *entries);
     LK_ASSERT(entries != NULL);

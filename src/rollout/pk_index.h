@@ -8,10 +8,11 @@
 #include "io/store.h"
 #include "lance/schema.h"
 
-/* The columns of the two files, made once. */
+/* The columns of the two files, made once, and the writers of the last ones. */
 typedef struct lk_pk_index_form {
-    struct ArrowSchema data_columns, lookup_columns;
-    lk_lance_schema   *data, *lookup;
+    struct ArrowSchema     data_columns, lookup_columns;
+    lk_lance_schema       *data, *lookup;
+    struct lk_file_writer *data_file, *lookup_file; /* or NULL */
 } lk_pk_index_form;
 LK_MUST_CHECK lk_rc lk_pk_index_form_init(
     lk_pk_index_form *form, lk_err *err);             /* deinit also after a failure */
@@ -19,6 +20,6 @@ void lk_pk_index_form_deinit(lk_pk_index_form *form); /* accepts zero */
 
 /* Writes both files for rows 0 .. count-1 with these ids, which are distinct. store: rooted at the generation. */
 LK_MUST_CHECK lk_rc lk_pk_index_write(
-    lk_store *store, const lk_pk_index_form *form, const lk_bytes *ids, size_t count, lk_err *err);
+    lk_store *store, lk_pk_index_form *form, const lk_bytes *ids, size_t count, lk_err *err);
 
 #endif

@@ -209,7 +209,7 @@ static void add_narrow(const char *id)
     lk_err                err = {0};
     struct ArrowSchema    schema = {0};
     struct ArrowArray     batch = {0};
-    lk_generation_form    form = {0};
+    lk_generation_forms  *forms = lk_generation_forms_new();
     lk_bytes              ids[] = {lk_bytes_of(id)}, path = {0};
     assert_int_equal(lk_columns_parse(columns, 2, &schema, &err), LK_OK);
     assert_int_equal(ArrowArrayInitFromSchema(&batch, &schema, NULL), NANOARROW_OK);
@@ -221,7 +221,7 @@ static void add_narrow(const char *id)
     assert_int_equal(ArrowArrayFinishBuildingDefault(&batch, NULL), NANOARROW_OK);
     lk_shared_array         *shared = lk_array_share(&batch);
     const lk_generation_rows rows = {&schema, &shared, 1, ids, 1};
-    assert_int_equal(lk_generation_write(&fixture.env, &form, manifest.shard, manifest.current_generation,
+    assert_int_equal(lk_generation_write(&fixture.env, forms, manifest.shard, manifest.current_generation,
                          &rows, &arena, &path, &err),
         LK_OK);
     lk_shard_generation *more = lk_arena_take(&arena, (manifest.generation_count + 1) * sizeof *more);
@@ -231,7 +231,7 @@ static void add_narrow(const char *id)
     manifest.generations = more;
     lk_shared_array_unref(shared);
     lk_schema_release(&schema);
-    lk_generation_form_deinit(&form);
+    lk_generation_forms_free(forms);
 }
 
 static void what_is_large_or_of_other_columns_is_loaded_all_the_same(void **state)

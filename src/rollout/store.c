@@ -211,6 +211,7 @@ static lk_rollout_store *new_store(
     lk_cond_init(&s->merged);
     const lk_rollout_writer_options writer = {.env = &s->env,
         .late = late,
+        .forms = options->forms,
         .shard = s->shard,
         .log = options->log == LK_ROLLOUT_LOG_ALWAYS || options->deferred,
         .deferred = options->deferred,

@@ -50,7 +50,8 @@ typedef struct lk_rollout_options {
     bool     older_columns;     /* create: the 31 of lance-context 0.6.3 */
     uint64_t pending_warn,
         pending_max; /* unmerged generations of one shard that a read tells of, refuses at; 0: never */
-    lk_rollout_keeper keeper;
+    struct lk_generation_forms *forms; /* shared by the stores of a process (generation.h); NULL: one's own */
+    lk_rollout_keeper           keeper;
 } lk_rollout_options;
 
 /* The object in a store's directory that says that the store is being removed: nobody opens or makes one there. */

@@ -29,6 +29,7 @@ struct lk_rollouts {
     lk_budget              budget, open_files;
     lk_pool               *pool;
     struct lk_buffer_pool *buffers;
+    lk_generation_forms   *forms;
     lk_rollout_maintainer *maintainer;
 
     lk_mutex               mutex;
@@ -494,6 +495,7 @@ lk_rc lk_rollouts_open(const lk_rollouts_options *options, lk_rollouts **out, lk
     lk_rollouts_set_disk_low(r, options->disk_low_bytes);
     lk_buf_append_bytes(&r->instance_id, options->store.instance_id);
     r->options.store.instance_id = lk_buf_view(&r->instance_id);
+    r->options.store.forms = r->forms = lk_generation_forms_new();
     uint64_t cache = options->cache_bytes == 0 ? LK_ROLLOUT_CACHE_BYTES : options->cache_bytes;
     size_t   files = lk_file_limit_raise() / 2;
     lk_budget_init(&r->budget, "rollout", (size_t)cache, NULL);
@@ -539,6 +541,7 @@ void lk_rollouts_close(lk_rollouts *r)
     LK_ASSERT(r->alive == 0);
     lk_rollout_maintainer_close(r->maintainer);
     lk_buffer_pool_close(r->buffers);
+    lk_generation_forms_free(r->forms);
     lk_pool_close(r->pool);
     lk_data_dir_close(r->dir);
     lk_cond_deinit(&r->changed);

@@ -264,9 +264,9 @@ static void list_generation_of(const lk_bytes *columns, size_t count)
     lk_shared_array         *shared = lk_array_share(&batch);
     const lk_generation_rows rows = {
         .schema = &schema, .batches = &shared, .batch_count = 1, .ids = &id, .row_count = 1};
-    lk_generation_form form = {0};
-    assert_int_equal(lk_generation_write(&fixture.env, &form, uuid, 1, &rows, &arena, &path, &err), LK_OK);
-    lk_generation_form_deinit(&form);
+    lk_generation_forms *forms = lk_generation_forms_new();
+    assert_int_equal(lk_generation_write(&fixture.env, forms, uuid, 1, &rows, &arena, &path, &err), LK_OK);
+    lk_generation_forms_free(forms);
     assert_int_equal(lk_shard_claim(fixture.store, uuid, &shard, &err), LK_OK);
     assert_int_equal(lk_shard_commit(&shard, list_foreign, &path, &err), LK_OK);
     lk_shard_writer_deinit(&shard);

@@ -9,7 +9,7 @@ struct lk_rollout_writer {
     lk_shard_writer           shard;                     /* of whoever leads */
     uint64_t                  log_next, fenced_until_ms; /* of whoever leads */
     bool                      claimed;
-    lk_generation_form        form;     /* of whoever leads */
+    lk_generation_forms      *forms;
     lk_wal_form               log;      /* of whoever leads */
     lk_unsealed               unsealed; /* of whoever leads; empty unless claimed */
     bool      owes;   /* deferred, of whoever leads: the log may hold rows that are not visible */
@@ -123,7 +123,7 @@ static lk_rc write_wave(lk_rollout_writer *w, const lk_generation_rows *rows, li
         rc = stage_log(w, rows, entry, err);
     }
     if (rc == LK_OK) {
-        rc = lk_generation_write(&inside, &w->form, w->options.shard, l->number, rows, arena, &l->path, err);
+        rc = lk_generation_write(&inside, w->forms, w->options.shard, l->number, rows, arena, &l->path, err);
     }
     if (rc == LK_OK) {
         lk_shard_prepare(&w->shard, w->options.late, list_generation, l);
@@ -575,6 +575,7 @@ lk_rollout_writer *lk_rollout_writer_new(const lk_rollout_writer_options *option
     w->options = *options;
     w->options.late = options->late == NULL ? options->env->store : options->late;
     w->owes = options->deferred;
+    w->forms = options->forms == NULL ? lk_generation_forms_new() : options->forms;
     lk_mutex_init(&w->mutex, LK_RANK_ENGINE);
     lk_cond_init(&w->changed);
     lk_cond_init(&w->ending);
@@ -600,7 +601,9 @@ void lk_rollout_writer_free(lk_rollout_writer *w)
     lk_rc rc = w->claimed ? seal(w, &ignored) : LK_OK;
     (void)rc; /* else the next claim replays the log */
     lk_unsealed_clear(&w->unsealed);
-    lk_generation_form_deinit(&w->form);
+    if (w->forms != w->options.forms) {
+        lk_generation_forms_free(w->forms);
+    }
     lk_wal_form_deinit(&w->log);
     lk_shard_writer_deinit(&w->shard);
     lk_cond_deinit(&w->ending);

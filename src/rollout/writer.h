@@ -54,13 +54,14 @@ typedef struct lk_rollout_writer_ops {
 } lk_rollout_writer_ops;
 
 typedef struct lk_rollout_writer_options {
-    const lk_lance_env *env;  /* store: rooted at the table's directory, durable */
-    lk_store           *late; /* the same place; may put off syncing; NULL: env's store */
-    lk_uuid             shard;
-    bool                log;               /* write log entries */
-    bool                deferred;          /* acknowledge what is logged; `log` is set */
-    uint64_t            flush_interval_ms; /* deferred: rows are sealed when they waited so long; not 0 */
-    uint64_t            group_commit_us;   /* a flush waits so long for more adds first */
+    const lk_lance_env  *env;   /* store: rooted at the table's directory, durable */
+    lk_store            *late;  /* the same place; may put off syncing; NULL: env's store */
+    lk_generation_forms *forms; /* shared by writers; NULL: one's own */
+    lk_uuid              shard;
+    bool                 log;               /* write log entries */
+    bool                 deferred;          /* acknowledge what is logged; `log` is set */
+    uint64_t             flush_interval_ms; /* deferred: rows are sealed when they waited so long; not 0 */
+    uint64_t             group_commit_us;   /* a flush waits so long for more adds first */
     const lk_rollout_writer_ops *ops;
     void                        *context;
 } lk_rollout_writer_options;
