@@ -127,7 +127,7 @@ static lk_rc open_and_measure(plan *p, lk_err *err)
 {
     bool               durable = strcmp(p->fsync, "never") != 0;
     lk_lance_env       env = {.clock = lk_clock_real(), .random = lk_random_os()};
-    lk_store          *late = NULL;
+    lk_store          *late = NULL, *merge_late = NULL;
     lk_pool           *pool = NULL;
     lk_rollout_options options = {.instance_id = LK_LITERAL("rollout-0"),
         .merge_after = p->merge,
@@ -141,6 +141,10 @@ static lk_rc open_and_measure(plan *p, lk_err *err)
     if (rc == LK_OK && durable) {
         rc = lk_local_store_open_late(&late, lk_bytes_of(p->directory), pool, err);
     }
+    if (rc == LK_OK && durable) {
+        rc = lk_local_store_open_late(&merge_late, lk_bytes_of(p->directory), pool, err);
+    }
+    options.merge_late = merge_late;
     if (rc == LK_OK) {
         lk_err exists = {0};
         rc = lk_rollout_store_create(&env, late, &options, &p->store, &exists);
@@ -152,6 +156,7 @@ static lk_rc open_and_measure(plan *p, lk_err *err)
         rc = measure(p, err);
     }
     lk_rollout_store_unref(p->store);
+    lk_store_close(merge_late);
     lk_store_close(late);
     lk_store_close(env.store);
     lk_pool_close(pool);

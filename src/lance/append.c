@@ -80,14 +80,16 @@ lk_rc lk_dataset_append(lk_dataset *base, lk_committer *committer, lk_batches *s
 {
     const lk_manifest *manifest = base->manifest;
     lk_manifest       *committed = NULL;
-    append             a = {
-                    .base =
-                        {
-                            .ops = &append_ops,
-                            .env = &base->env,
-                            .committer = committer,
-                            .options = options,
-                            .base = manifest,
+    lk_lance_env       env = base->env;
+    env.store = options == NULL || options->late == NULL ? env.store : options->late;
+    append a = {
+        .base =
+            {
+                .ops = &append_ops,
+                .env = &env,
+                .committer = committer,
+                .options = options,
+                .base = manifest,
             },
     };
     lk_fragment_writer_init(

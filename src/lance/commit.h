@@ -28,4 +28,8 @@ struct lk_committer {
 /* The put-if-absent committer; constant, no state. */
 lk_committer *lk_direct_committer(void);
 
+/* The same for a store that puts off syncing: the manifest and all that was written through the store before become durable
+ * together, then it gets its name. Whoever else uses the store does so for one commit at a time (io/late.h). */
+lk_committer *lk_late_committer(void);
+
 #endif

@@ -153,6 +153,9 @@ typedef struct lk_write_options {
     bool stable_row_ids; /* of a new table: rows keep their ids when they move (lance/row_ids.h) */
     bool alone;          /* pages are encoded on the calling thread, none on the pool */
     bool outside_blobs;  /* blobs may be uris of objects outside of the table; else such rows are refused */
+    /* Of an append: the table's place again, through which everything is written; what it puts off, the committer makes
+     * durable (lk_late_committer). NULL: the table's own store. */
+    lk_store *late;
     /* Of an append: asked before it is tried on top of a version that another writer made after base. LK_E_CONFLICT ends
      * the append: what it adds depends on what was there. NULL: it does not. */
     lk_rc (*accepts)(void *context, uint64_t version, lk_err *err);

@@ -246,6 +246,9 @@ static lk_rc place_locally(lk_data_dir *dir, lk_bytes name, lk_data_place *out, 
     if (rc == LK_OK && dir->durable) {
         rc = lk_local_store_open_late(&out->late_beneath, path, dir->syncers, err);
     }
+    if (rc == LK_OK && dir->durable) {
+        rc = lk_local_store_open_late(&out->merge_beneath, path, dir->syncers, err);
+    }
     lk_arena_close(&arena);
     return rc;
 }
@@ -271,6 +274,8 @@ lk_rc lk_data_dir_place(lk_data_dir *dir, lk_bytes name, lk_data_place *out, lk_
         out->late = out->late_beneath != NULL ? lk_gate_store_new(out->late_beneath, &dir->counts)
                     : out->store->far && dir->syncers != NULL ? lk_behind_store_new(out->store, dir->syncers)
                                                               : out->store;
+        out->merge_late =
+            out->merge_beneath == NULL ? NULL : lk_gate_store_new(out->merge_beneath, &dir->counts);
     } else {
         lk_data_place_close(out);
     }
@@ -283,6 +288,9 @@ void lk_data_place_shut(lk_data_place *place)
     if (place->late_beneath != NULL) {
         lk_gate_shut(place->late);
     } /* else late is the gate, or stands before it */
+    if (place->merge_late != NULL) {
+        lk_gate_shut(place->merge_late);
+    }
 }
 
 void lk_data_place_close(lk_data_place *place)
@@ -290,7 +298,9 @@ void lk_data_place_close(lk_data_place *place)
     if (place->late != place->store) {
         lk_store_close(place->late);
     }
+    lk_store_close(place->merge_late);
     lk_store_close(place->store);
+    lk_store_close(place->merge_beneath);
     lk_store_close(place->late_beneath);
     lk_store_close(place->beneath);
     *place = (lk_data_place){0};

@@ -48,11 +48,12 @@ typedef struct lk_data_place {
     lk_store *store; /* durable; behind a gate (io/gate.h) */
     lk_store *
         late; /* the same, for files that are synced together; the same pointer where that makes no difference */
-    lk_store *beneath, *late_beneath; /* private */
+    lk_store *merge_late; /* as late, for merges: who syncs must not hear of another's files; or NULL */
+    lk_store *beneath, *late_beneath, *merge_beneath; /* private */
 } lk_data_place;
 
 LK_MUST_CHECK lk_rc lk_data_dir_place(lk_data_dir *dir, lk_bytes name, lk_data_place *out, lk_err *err);
-void                lk_data_place_shut(lk_data_place *place);  /* both gates; waits for what is under way */
+void                lk_data_place_shut(lk_data_place *place);  /* all gates; waits for what is under way */
 void                lk_data_place_close(lk_data_place *place); /* idempotent */
 
 /*

@@ -309,16 +309,19 @@ static lk_rc append_rows(merging *m, lk_dataset *base, lk_dataset **out, lk_err 
 {
     row_stream s = {.base = {.next = next_rows}, .m = m};
     lk_buf     merged = {0};
+    lk_store  *late = m->options->gentle || m->lone ? NULL : m->options->late;
     say_merged(m, &merged);
     const lk_commit_property property = {LK_LITERAL(LK_ROLLOUT_MERGED), lk_buf_view(&merged)};
     const lk_write_options   options = {.properties = &property,
           .property_count = 1,
           .alone = is_alone(m),
+          .late = late,
           .accepts = accepts,
           .accepts_context = m};
     lk_rc                    rc = lk_schema_copy(lk_dataset_schema(base), &s.base.schema, err);
     if (rc == LK_OK) {
-        rc = lk_dataset_append(base, lk_direct_committer(), &s.base, &options, out, err);
+        rc = lk_dataset_append(
+            base, late == NULL ? lk_direct_committer() : lk_late_committer(), &s.base, &options, out, err);
     }
     lk_buf_deinit(&merged);
     lk_batches_close(s.present);

@@ -22,6 +22,8 @@ typedef struct lk_rollout_merge_options {
     uint64_t   bytes_max; /* of their rows, in memory or in files, but at least one generation; 0: no bound */
     lk_cancel *cancel;
     bool       gentle; /* nobody waits for it: it takes one processor at most, if storage is near */
+    lk_store *
+        late; /* the table's place again, where somebody waits: syncs together what one merge writes; NULL: none */
 } lk_rollout_merge_options;
 
 typedef struct lk_rollout_merge_report {

@@ -421,7 +421,9 @@ lk_rc lk_rollout_store_merge(lk_rollout_store *s, const lk_rollout_merge_options
     if (!begin_merge(s, false)) {
         return lk_refuse(err, LK_E_CONFLICT, "another merge is running");
     }
-    lk_rc rc = lk_rollout_merge(&s->env, s->view, s->writer, s->shard, options, report, err);
+    lk_rollout_merge_options with = *options;
+    with.late = s->options.merge_late;
+    lk_rc rc = lk_rollout_merge(&s->env, s->view, s->writer, s->shard, &with, report, err);
     end_merge(s, rc, report);
     return rc;
 }
@@ -441,7 +443,7 @@ static uint64_t pending_of(lk_rollout_store *s)
 /* All that is pending, unless another add's merge did that meanwhile. waits: for one that runs. */
 static void merge_here(lk_rollout_store *s, uint64_t least, bool waits)
 {
-    const lk_rollout_merge_options all = {0};
+    const lk_rollout_merge_options all = {.late = s->options.merge_late};
     lk_rollout_merge_report        report = {0};
     lk_err                         ignored = {0};
     if (begin_merge(s, waits)) {

@@ -50,6 +50,8 @@ typedef struct lk_rollout_options {
     bool     older_columns;     /* create: the 31 of lance-context 0.6.3 */
     uint64_t pending_warn,
         pending_max; /* unmerged generations of one shard that a read tells of, refuses at; 0: never */
+    /* As `late` below is of flushes, of merges; borrowed, for this store alone. NULL: theirs are not synced together. */
+    lk_store                   *merge_late;
     struct lk_generation_forms *forms; /* shared by the stores of a process (generation.h); NULL: one's own */
     lk_rollout_keeper           keeper;
 } lk_rollout_options;

@@ -178,6 +178,7 @@ static void merged(void *context, lk_rollout_store *store)
 static lk_rc open_store(lk_rollouts *r, entry *e, bool create, lk_rollout_store **out, lk_err *err)
 {
     lk_rollout_options options = r->options.store;
+    options.merge_late = e->place.merge_late;
     options.keeper = (lk_rollout_keeper){.may_write = may_write,
         .merge_due = r->options.maintenance.background ? merge_due : NULL,
         .merged = merged,

@@ -39,7 +39,7 @@ typedef struct life {
     lk_seeded_random  random;
     crash_plan        plan;
     lk_lance_env      env;
-    lk_store         *store, *late;
+    lk_store         *store, *late, *merge_late;
     lk_rollout_store *rollout;
     const char       *root;
     bool              crashes;
@@ -78,15 +78,18 @@ static uint64_t below(life *l, uint64_t bound)
 
 static bool open_life(life *l)
 {
-    lk_err                   err = {0};
-    lk_store                *plain = NULL, *late = NULL;
-    const lk_rollout_options options = {.instance_id = below(l, 4) == 0 ? LK_LITERAL("b") : LK_LITERAL("a"),
+    lk_err             err = {0};
+    lk_store          *plain = NULL, *late = NULL, *merge_late = NULL;
+    lk_rollout_options options = {.instance_id = below(l, 4) == 0 ? LK_LITERAL("b") : LK_LITERAL("a"),
         .merge_after = below(l, 4),
         .log = below(l, 2) == 0 || l->plan.step == CRASH_log ? LK_ROLLOUT_LOG_ALWAYS : LK_ROLLOUT_LOG_NEVER};
-    bool ready = lk_local_store_open(&plain, lk_bytes_of(l->root), false, &err) == LK_OK &&
-                 lk_local_store_open_late(&late, lk_bytes_of(l->root), NULL, &err) == LK_OK;
+    bool               ready = lk_local_store_open(&plain, lk_bytes_of(l->root), false, &err) == LK_OK &&
+                 lk_local_store_open_late(&late, lk_bytes_of(l->root), NULL, &err) == LK_OK &&
+                 lk_local_store_open_late(&merge_late, lk_bytes_of(l->root), NULL, &err) == LK_OK;
     l->store = crash_store_new(plain, &l->plan);
     l->late = crash_store_new(late, &l->plan);
+    l->merge_late = crash_store_new(merge_late, &l->plan);
+    options.merge_late = l->merge_late;
     l->env = (lk_lance_env){.store = l->store, .clock = lk_clock_real(), .random = lk_random_os()};
     l->plan.phase = PHASE_CREATE;
     lk_rc rc = lk_rollout_store_open(&l->env, l->late, &options, &l->rollout, &err);
@@ -106,6 +109,7 @@ static void close_life(life *l)
     lk_rollout_store_unref(l->rollout);
     lk_store_close(l->store);
     lk_store_close(l->late);
+    lk_store_close(l->merge_late);
 }
 
 /* Sends the rows of an add, for the first time or again. */
@@ -306,7 +310,7 @@ static void check_end(life *l)
         const lk_rollout_merge_options all = {0};
         lk_rollout_merge_report        merged;
         lk_rollout_collect_report      collected = {0};
-        l->late = NULL;
+        l->late = l->merge_late = NULL;
         if (lk_local_store_open(&l->store, lk_bytes_of(l->root), false, &err) != LK_OK) {
             fail(l->book, "at last: %s", err.context);
             return;
