@@ -320,6 +320,8 @@ static lk_rc write_through(struct local_writer *writer, lk_bytes bytes, lk_err *
         rc = lk_fail(err, LK_E_IO, "%s: an earlier write failed", writer->final);
     } else if (self->durable && self->trickles) {
         rc = lk_trickle_write(&writer->trickle, writer->fd, writer->temporary, bytes, err);
+    } else if (self->puts_off) {
+        rc = lk_trickle_send(&writer->trickle, writer->fd, writer->temporary, bytes, err);
     } else {
         rc = lk_file_write_all(writer->fd, writer->temporary, bytes, err);
     }

@@ -19,4 +19,9 @@ typedef struct lk_trickle {
 LK_MUST_CHECK lk_rc lk_trickle_write(
     lk_trickle *trickle, int fd, const char *path, lk_bytes bytes, lk_err *err);
 
+/* The same for a file that somebody waits for: what is large is sent on its way, so that the sync at the end finds less to
+ * do, and nothing is awaited. */
+LK_MUST_CHECK lk_rc lk_trickle_send(
+    lk_trickle *trickle, int fd, const char *path, lk_bytes bytes, lk_err *err);
+
 #endif

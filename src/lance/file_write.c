@@ -330,8 +330,9 @@ static lk_rc write_pages(lk_file_writer *self, bool all, lk_err *err)
         if (job == NULL) {
             break;
         }
-        rc = put_page(self, &self->columns[job->column], &job->page, lk_leaf_rows(&job->leaf), err);
-        lk_page_crew_release(self->crew, job);
+        column *of = &self->columns[job->column];
+        rc = put_page(self, of, &job->page, lk_leaf_rows(&job->leaf), err);
+        lk_page_crew_release(self->crew, job, &of->leaf);
     }
     return rc;
 }

@@ -134,11 +134,14 @@ lk_page_job *lk_page_crew_finish(lk_page_crew *crew)
     return job;
 }
 
-void lk_page_crew_release(lk_page_crew *crew, lk_page_job *job)
+void lk_page_crew_release(lk_page_crew *crew, lk_page_job *job, lk_leaf *back)
 {
     LK_ASSERT(job == &crew->jobs[crew->oldest] && crew->used > 0);
-    crew->held[crew->oldest] = lk_leaf_capacity(&job->leaf) + lk_page_out_capacity(&job->page);
     lk_leaf_clear(&job->leaf);
+    if (lk_leaf_rows(back) == 0 && lk_leaf_capacity(back) < lk_leaf_capacity(&job->leaf)) {
+        lk_leaf_take(&job->leaf, back);
+    }
+    crew->held[crew->oldest] = lk_leaf_capacity(&job->leaf) + lk_page_out_capacity(&job->page);
     atomic_store(&job->state, IDLE);
     crew->oldest = (crew->oldest + 1) % crew->job_count;
     crew->used--;
@@ -164,7 +167,7 @@ void lk_page_crew_clear(lk_page_crew *crew)
             atomic_store(&job->state, IDLE);
         }
     }
-    crew->used = 0;
+    crew->used = crew->oldest = 0; /* so files of the same columns find the same memory */
 }
 
 void lk_page_crew_close(lk_page_crew *crew)

@@ -34,7 +34,8 @@ void lk_page_crew_start(lk_page_crew *crew, lk_leaf *leaf, uint32_t file_minor, 
 
 /* The oldest page, encoded, to be released; NULL: there is none. */
 lk_page_job *lk_page_crew_finish(lk_page_crew *crew);
-void         lk_page_crew_release(lk_page_crew *crew, lk_page_job *job);
+/* back: the column's own leaf gets its memory back, if it gathers nothing yet: no other column's rows fit it as well. */
+void lk_page_crew_release(lk_page_crew *crew, lk_page_job *job, lk_leaf *back);
 
 size_t lk_page_crew_capacity(
     const lk_page_crew *crew); /* memory held, of pages under way what they may take */
