@@ -87,7 +87,7 @@ static http_piece *drop_pieces(http_connection *c)
     http_piece *dropped = c->first;
     c->first = c->last = NULL;
     atomic_fetch_sub(&c->loop->server->queued_bytes, c->queued_bytes);
-    c->queued_bytes = 0;
+    c->queued_bytes = c->lent_bytes = 0;
     return dropped;
 }
 
@@ -95,12 +95,13 @@ static http_piece *drop_pieces(http_connection *c)
 static http_piece *sent(http_connection *c, size_t count)
 {
     http_piece *done = NULL, **next = &done;
-    c->queued_bytes -= count;
-    atomic_fetch_sub(&c->loop->server->queued_bytes, count);
+    size_t      own = 0;
     while (count > 0) {
         http_piece *piece = c->first;
         size_t      left = piece->bytes.size - piece->sent, taken = count < left ? count : left;
         piece->sent += taken;
+        c->lent_bytes -= lk_http_is_lent(piece) ? taken : 0;
+        own += lk_http_is_lent(piece) ? 0 : taken;
         count -= taken;
         if (taken == left) {
             c->first = piece->next;
@@ -110,6 +111,8 @@ static http_piece *sent(http_connection *c, size_t count)
             next = &piece->next;
         }
     }
+    c->queued_bytes -= own;
+    atomic_fetch_sub(&c->loop->server->queued_bytes, own);
     return done;
 }
 
@@ -121,6 +124,29 @@ static int gather(const http_connection *c, struct iovec pieces[GATHER_MAX])
             (struct iovec){(char *)piece->bytes.data + piece->sent, piece->bytes.size - piece->sent};
     }
     return count;
+}
+
+static void run_on(void *context)
+{
+    http_connection *c = context;
+    lk_mutex_lock(&c->mutex); /* whoever gave us the turn lets go of it when resume is set */
+    lk_http_go_on resume = c->resume;
+    lk_mutex_unlock(&c->mutex);
+    resume(&c->exchange, c->go_on_context);
+}
+
+/* Gives an answer that waits for room to a worker once there is some: half of what may be queued, so that it is worth a
+ * turn. When no worker can be had it waits on: the next tick asks again. */
+static void let_go_on(http_connection *c)
+{
+    lk_err err = {0};
+    lk_mutex_lock(&c->mutex);
+    bool due = c->go_on != NULL && (c->gone || lk_http_has_room(c, 2));
+    if (due && lk_pool_submit(c->loop->server->workers, run_on, c, &err) == LK_OK) {
+        c->resume = c->go_on;
+        c->go_on = NULL;
+    }
+    lk_mutex_unlock(&c->mutex);
 }
 
 /* Sends what is queued. MOVED: nothing is left. Pieces that are being sent stay first in the queue, so the mutex need
@@ -153,6 +179,7 @@ static moved flush(http_connection *c)
         lk_cond_broadcast(&c->drained);
         lk_mutex_unlock(&c->mutex);
         lk_http_pieces_free(done);
+        let_go_on(c); /* so that more is made while the rest is sent */
     }
 }
 
@@ -177,29 +204,6 @@ static void close_socket(http_connection *c)
 static bool has_handler(const http_connection *c)
 {
     return c->state == HTTP_RUNNING;
-}
-
-static void run_on(void *context)
-{
-    http_connection *c = context;
-    lk_mutex_lock(&c->mutex); /* whoever gave us the turn lets go of it when resume is set */
-    lk_http_go_on resume = c->resume;
-    lk_mutex_unlock(&c->mutex);
-    resume(&c->exchange, c->go_on_context);
-}
-
-/* Gives an answer that waits for room to a worker once there is some: half of what may be queued, so that it is worth a
- * turn. When no worker can be had it waits on: the next tick asks again. */
-static void let_go_on(http_connection *c)
-{
-    lk_err err = {0};
-    lk_mutex_lock(&c->mutex);
-    bool due = c->go_on != NULL && (c->gone || c->queued_bytes <= LK_HTTP_QUEUE_BYTES / 2);
-    if (due && lk_pool_submit(c->loop->server->workers, run_on, c, &err) == LK_OK) {
-        c->resume = c->go_on;
-        c->go_on = NULL;
-    }
-    lk_mutex_unlock(&c->mutex);
 }
 
 /* The peer is gone: a handler is told and ends the exchange later, else this is the end. Returns false. */

@@ -145,8 +145,12 @@ void lk_http_pieces_free(http_piece *first)
 
 void lk_http_queue(http_connection *c, http_piece *piece)
 {
-    c->queued_bytes += piece->bytes.size;
-    atomic_fetch_add(&c->loop->server->queued_bytes, piece->bytes.size);
+    if (lk_http_is_lent(piece)) {
+        c->lent_bytes += piece->bytes.size;
+    } else {
+        c->queued_bytes += piece->bytes.size;
+        atomic_fetch_add(&c->loop->server->queued_bytes, piece->bytes.size);
+    }
     if (c->last == NULL) {
         c->first = piece;
     } else {
@@ -226,7 +230,7 @@ void lk_http_begin(lk_http_exchange *exchange, int status, const char *content_t
 /* Waits for room. Under the connection's mutex. */
 static lk_rc wait_room(http_connection *c, lk_err *err)
 {
-    while (!c->gone && c->queued_bytes > LK_HTTP_QUEUE_BYTES) {
+    while (!c->gone && !lk_http_has_room(c, 1)) {
         lk_cond_wait(
             &c->drained, &c->mutex); /* a peer that takes nothing is gone before long: the loop sees to it */
     }
@@ -341,7 +345,7 @@ bool lk_http_await_room(lk_http_exchange *exchange, lk_http_go_on go_on, void *c
     http_connection *c = exchange->connection;
     lk_mutex_lock(&c->mutex);
     LK_ASSERT(c->began && !c->ended && c->go_on == NULL);
-    bool room = c->gone || c->queued_bytes <= LK_HTTP_QUEUE_BYTES;
+    bool room = c->gone || lk_http_has_room(c, 1);
     if (!room) {
         c->go_on = go_on;
         c->go_on_context = context;

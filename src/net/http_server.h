@@ -16,8 +16,8 @@
  *   3. A body that stalls for body_idle_ms is answered with 408, a head that takes longer than head_ms with 408, an idle
  *      connection is closed after idle_ms. A peer that takes less than LK_HTTP_TAKEN_MIN bytes of its answer in
  *      write_idle_ms while more waits is cut off.
- *   4. What is queued for a peer is at most one piece above LK_HTTP_QUEUE_BYTES: a writer waits, or gives its thread back
- *      until there is room (lk_http_await_room).
+ *   4. What is queued for a peer is at most one piece above LK_HTTP_QUEUE_BYTES, and of what is lent one loan above
+ *      LK_HTTP_LENT_BYTES: a writer waits, or gives its thread back until there is room (lk_http_await_room).
  *   5. A peer that goes away sets the exchange's cancel flag.
  *   6. Requests with a body have workers of their own: peers that do not take long answers never hold those up.
  *
@@ -29,7 +29,12 @@
 #include "net/http_head.h"
 #include "net/tls.h"
 
-enum { LK_HTTP_QUEUE_BYTES = 256 * 1024, LK_HTTP_TAKEN_MIN = 64 * 1024 };
+enum {
+    LK_HTTP_QUEUE_BYTES = 256 * 1024,
+    LK_HTTP_LENT_BYTES =
+        2 * 1024 * 1024, /* of content that its owner holds anyhow, and that is made while it is sent */
+    LK_HTTP_TAKEN_MIN = 64 * 1024
+};
 
 typedef struct lk_http_server   lk_http_server;
 typedef struct lk_http_exchange lk_http_exchange;

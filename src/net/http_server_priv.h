@@ -30,6 +30,11 @@ typedef struct http_piece {
     void *context;
 } http_piece;
 
+static inline bool lk_http_is_lent(const http_piece *piece)
+{
+    return piece->own.data == NULL;
+}
+
 typedef struct http_loop       http_loop;
 typedef struct http_connection http_connection;
 
@@ -65,11 +70,11 @@ struct http_connection {
     lk_http_exchange exchange;
 
     lk_mutex         mutex;
-    lk_cond          drained;      /* the queue got shorter, or gone was set */
-    http_piece      *first, *last; /* guarded by mutex, as are the following */
-    size_t           queued_bytes;
-    lk_http_go_on    go_on;  /* runs when there is room; NULL: nobody waits so */
-    lk_http_go_on    resume; /* has a worker's turn */
+    lk_cond          drained;                  /* the queue got shorter, or gone was set */
+    http_piece      *first, *last;             /* guarded by mutex, as are the following */
+    size_t           queued_bytes, lent_bytes; /* of our own pieces, and of those of loans */
+    lk_http_go_on    go_on;                    /* runs when there is room; NULL: nobody waits so */
+    lk_http_go_on    resume;                   /* has a worker's turn */
     void            *go_on_context;
     bool             began, ended, gone, waking;
     http_connection *next_ready; /* of loop->ready, guarded by loop->mutex */
@@ -112,6 +117,11 @@ void lk_http_connection_close(http_connection *c);
 /* http_exchange.c. */
 /* Queues a piece; the connection's mutex is held. */
 void lk_http_queue(http_connection *c, http_piece *piece);
+/* Whether no more than this part (one of 1, 2..) of what may wait does. Under the connection's mutex. */
+static inline bool lk_http_has_room(const http_connection *c, size_t part)
+{
+    return c->queued_bytes <= LK_HTTP_QUEUE_BYTES / part && c->lent_bytes <= LK_HTTP_LENT_BYTES / part;
+}
 /* A piece that has *bytes, which it takes; NULL: there are none. */
 http_piece *lk_http_piece_new(lk_buf *bytes);
 /* Frees a list of pieces, whose loans end; no mutex is held. */

@@ -19,7 +19,7 @@
 
 enum {
     ROLLOUT_PIECE = 128 * 1024,
-    ROLLOUT_LOAN = 512 * 1024 /* of content that needs no copy; a piece costs a thread's turn */
+    ROLLOUT_LOAN = 1024 * 1024 /* of content that needs no copy; a piece costs a thread's turn */
 };
 
 /* What gives the content, from its beginning to its end. */
