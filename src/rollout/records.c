@@ -182,6 +182,22 @@ static lk_rc no_memory(lk_err *err)
     return lk_fail(err, LK_E_LIMIT, "no memory for a record");
 }
 
+/* Most columns of most requests are nulls alone: they are made when a value follows, or at the end. Booleans one by one:
+ * nanoarrow 0.9 makes room for one bit only, however many it appends. */
+static bool make_nulls(struct ArrowArray *array, lk_record_column column, size_t records)
+{
+    bool bits = columns[column].kind == LK_RECORD_BOOL, made = true;
+    for (int64_t due = (int64_t)records - array->length; made && due > 0; due -= bits ? 1 : due) {
+        made = ArrowArrayAppendNull(array, bits ? 1 : due) == NANOARROW_OK;
+    }
+    return made;
+}
+
+static bool is_made_at_the_end(lk_record_column column)
+{
+    return column == LK_RECORD_COLUMN_binary_payload || column == LK_RECORD_COLUMN_payload_size;
+}
+
 /* The column's builder, which gets its value of this record now. */
 static lk_rc begin(lk_records *r, lk_record_column column, size_t size, struct ArrowArray **out, lk_err *err)
 {
@@ -191,7 +207,8 @@ static lk_rc begin(lk_records *r, lk_record_column column, size_t size, struct A
     r->set |= UINT64_C(1) << column;
     r->used += size + sizeof(int64_t);
     *out = r->batch.children[column];
-    return LK_OK;
+    return is_made_at_the_end(column) || make_nulls(*out, column, lk_records_count(r)) ? LK_OK
+                                                                                       : no_memory(err);
 }
 
 static lk_rc add_role(lk_records *r, struct ArrowArray *array, lk_bytes role, lk_err *err)
@@ -404,11 +421,8 @@ static lk_rc set_default(lk_records *r, lk_record_column column, lk_err *err)
         return ArrowArrayAppendInt(array, (int64_t)r->now_us) == NANOARROW_OK ? LK_OK : no_memory(err);
     case LK_RECORD_COLUMN_relationships:
         return ArrowArrayFinishElement(array) == NANOARROW_OK ? LK_OK : no_memory(err);
-    case LK_RECORD_COLUMN_binary_payload:
-    case LK_RECORD_COLUMN_payload_size:
-        return LK_OK; /* at the end */
     default:
-        return ArrowArrayAppendNull(array, 1) == NANOARROW_OK ? LK_OK : no_memory(err);
+        return LK_OK; /* make_nulls */
     }
 }
 
@@ -500,6 +514,11 @@ lk_rc lk_records_finish(lk_records *r, bool payloads_due, struct ArrowArray *out
     lk_rc   rc = LK_OK;
     for (size_t record = 0; record < count; record++) {
         payload_bytes += (int64_t)row_at(r, record)->payload.size;
+    }
+    for (lk_record_column column = 0; column < LK_RECORD_COLUMNS; column++) {
+        if (!is_made_at_the_end(column) && !make_nulls(r->batch.children[column], column, count)) {
+            return no_memory(err);
+        }
     }
     if (ArrowBufferReserve(ArrowArrayBuffer(r->batch.children[LK_RECORD_COLUMN_binary_payload], 2),
             payload_bytes) != NANOARROW_OK) { /* at once: growing would hold a large one three times */
