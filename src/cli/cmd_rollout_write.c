@@ -76,7 +76,7 @@ static lk_rc fill(
     lk_rc  rc = LK_OK;
     if (group->rows != NULL) {
         rc = encode_rows(input, group, &body, err);
-        rc = rc == LK_OK ? lk_records_read_arrow(records, lk_buf_view(&body), NULL, err) : rc;
+        rc = rc == LK_OK ? lk_records_read_arrow(records, &body, NULL, err) : rc;
         lk_buf_deinit(&body);
         return rc;
     }

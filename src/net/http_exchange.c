@@ -71,6 +71,13 @@ lk_bytes lk_http_body(const lk_http_exchange *exchange)
     return lk_buf_view(&exchange->body);
 }
 
+void lk_http_take_body(lk_http_exchange *exchange, lk_buf *out)
+{
+    *out = exchange->body;
+    exchange->body = (lk_buf){0};
+    lk_http_drop_body(exchange);
+}
+
 void lk_http_drop_body(lk_http_exchange *exchange)
 {
     if (exchange->charged > 0) {

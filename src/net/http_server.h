@@ -88,6 +88,8 @@ void lk_http_server_close(lk_http_server *server);
 /* -- an exchange: the request ------------------------------------------------------------------------------------ */
 const lk_http_head *lk_http_request(const lk_http_exchange *exchange);
 lk_bytes            lk_http_body(const lk_http_exchange *exchange);
+/* The body's memory becomes the caller's, uncounted; it is empty from then on. */
+void lk_http_take_body(lk_http_exchange *exchange, lk_buf *out);
 /* Gives the body's memory back before the exchange ends; it is empty from then on. */
 void       lk_http_drop_body(lk_http_exchange *exchange);
 lk_arena  *lk_http_arena(lk_http_exchange *exchange);

@@ -324,6 +324,56 @@ void lk_records_list_null(lk_records *r, lk_record_column column)
     items->null_count++;
 }
 
+typedef struct loan {
+    void (*end)(void *context);
+    void *context;
+} loan;
+
+static void end_loan(struct ArrowBufferAllocator *allocator, uint8_t *values, int64_t size)
+{
+    loan *l = allocator->private_data;
+    (void)size;
+    if (values != NULL) {
+        l->end(l->context);
+        free(l);
+    }
+}
+
+/* More values follow: all are copied. */
+static uint8_t *outgrow_loan(
+    struct ArrowBufferAllocator *allocator, uint8_t *values, int64_t size, int64_t new_size)
+{
+    uint8_t *own = malloc((size_t)new_size);
+    if (own != NULL) {
+        memcpy(own, values, (size_t)(size < new_size ? size : new_size));
+        end_loan(allocator, values, size);
+        *allocator = ArrowBufferAllocatorDefault();
+    }
+    return own;
+}
+
+void lk_records_list_lend(lk_records *r, lk_record_column column, const void *values, int64_t count,
+    void (*end)(void *context), void *context)
+{
+    struct ArrowBuffer *buffer = ArrowArrayBuffer(r->batch.children[column]->children[0], 1);
+    loan               *l = malloc(sizeof *l);
+    LK_ASSERT(l != NULL && lk_records_count(r) == 0 && buffer->size_bytes == 0);
+    *l = (loan){end, context};
+    ArrowBufferReset(buffer);
+    buffer->data = (uint8_t *)(uintptr_t)values; /* which nobody writes to */
+    buffer->size_bytes = buffer->capacity_bytes = count * value_width(column);
+    buffer->allocator = (struct ArrowBufferAllocator){outgrow_loan, end_loan, l};
+}
+
+lk_rc lk_records_list_end_at(lk_records *r, lk_record_column column, int64_t count, lk_err *err)
+{
+    struct ArrowArray *list = r->batch.children[column], *items = list->children[0];
+    LK_ASSERT(count >= items->length);
+    r->used += (size_t)((count - items->length) * value_width(column));
+    items->length = count;
+    return ArrowArrayFinishElement(list) == NANOARROW_OK ? LK_OK : no_memory(err);
+}
+
 lk_rc lk_records_list_end(lk_records *r, lk_record_column column, lk_err *err)
 {
     struct ArrowArray *list = r->batch.children[column], *items = list->children[0];

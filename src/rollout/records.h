@@ -78,6 +78,13 @@ LK_MUST_CHECK lk_rc lk_records_list_reserve(
     lk_records *r, lk_record_column column, int64_t count, lk_err *err);
 void                lk_records_list_null(lk_records *r, lk_record_column column); /* adds one null value */
 LK_MUST_CHECK lk_rc lk_records_list_end(lk_records *r, lk_record_column column, lk_err *err);
+/* Before the first record: the values of the column's lists lie elsewhere already, `count` of them, aligned as their type is and
+ * none null; end(context) is called when nobody needs them any more. So many records that hold them end their lists with
+ * _list_end_at, of the number of values up to there. */
+void lk_records_list_lend(lk_records *r, lk_record_column column, const void *values, int64_t count,
+    void (*end)(void *context), void *context);
+LK_MUST_CHECK lk_rc lk_records_list_end_at(
+    lk_records *r, lk_record_column column, int64_t count, lk_err *err);
 
 /* One of the record's relationships; a text with data NULL and a NULL weight are null. */
 LK_MUST_CHECK lk_rc lk_records_add_relationship(

@@ -7,9 +7,19 @@
 #include "rollout/cell.h"
 #include "rollout/json_cursor.h"
 
+#include <stdatomic.h>
+#include <stdlib.h>
+
+/* The stream's bytes, which lists may be part of. */
+typedef struct stream {
+    atomic_uint refs;
+    lk_buf      bytes;
+} stream;
+
 typedef struct source {
     lk_record_column column;
-    int64_t          at; /* of the stream's columns */
+    int64_t          at;      /* of the stream's columns */
+    bool             is_lent; /* its lists' values in the batch at hand stay where they are */
 } source;
 
 typedef struct reader {
@@ -20,6 +30,7 @@ typedef struct reader {
     size_t             source_count;
     struct ArrowArray  columns[LK_RECORD_COLUMNS]; /* of the batch at hand, as sources */
     int64_t            row_base;
+    stream            *stream;
     lk_buf             json;
     lk_err            *err;
 } reader;
@@ -41,7 +52,7 @@ static lk_rc find_sources(reader *r)
                 r->err, LK_E_SCHEMA_MISMATCH, "column \"%s\" is there twice", lk_record_column_name(column));
         }
         seen |= UINT64_C(1) << column;
-        r->sources[r->source_count++] = (source){column, i};
+        r->sources[r->source_count++] = (source){column, i, false};
     }
     static const lk_record_column due[] = {LK_RECORD_COLUMN_id, LK_RECORD_COLUMN_rollout_id};
     for (size_t i = 0; i < 2; i++) {
@@ -90,11 +101,25 @@ static lk_rc take_json(reader *r, lk_record_column column, lk_bytes text)
     return lk_records_set_text(r->records, column, lk_buf_view(&r->json), r->err);
 }
 
+static int64_t width_of(lk_record_column column)
+{
+    return lk_record_column_kind(column) == LK_RECORD_INT8_LIST ? 1 : 4;
+}
+
+static lk_rc take_lent(reader *r, lk_record_column column, const struct ArrowArray *list, int64_t row)
+{
+    const int32_t      *offsets = (const int32_t *)list->buffers[1] + list->offset;
+    struct ArrowBuffer *values = NULL;
+    lk_rc               rc = lk_records_list_begin(r->records, column, &values, r->err);
+    return rc == LK_OK ? lk_records_list_end_at(r->records, column, offsets[row + 1] - offsets[0], r->err)
+                       : rc;
+}
+
 static lk_rc take_list(reader *r, lk_record_column column, const struct ArrowArray *list, int64_t row)
 {
     const int32_t           *offsets = (const int32_t *)list->buffers[1] + list->offset + row;
     const struct ArrowArray *items = list->children[0];
-    int64_t                  width = lk_record_column_kind(column) == LK_RECORD_INT8_LIST ? 1 : 4;
+    int64_t                  width = width_of(column);
     const char              *data = (const char *)items->buffers[1] + items->offset * width;
     struct ArrowBuffer      *values = NULL;
     lk_rc                    rc = lk_records_list_begin(r->records, column, &values, r->err);
@@ -146,10 +171,11 @@ static lk_rc take_relationships(reader *r, const struct ArrowArray *list, int64_
     return rc == LK_OK ? lk_records_list_end(r->records, LK_RECORD_COLUMN_relationships, r->err) : rc;
 }
 
-static lk_rc take_field(reader *r, lk_record_column column, const struct ArrowArray *array, int64_t row)
+static lk_rc take_field(reader *r, const source *from, const struct ArrowArray *array, int64_t row)
 {
-    const void *values = array->n_buffers > 1 ? array->buffers[1] : NULL;
-    int64_t     at = array->offset + row;
+    lk_record_column column = from->column;
+    const void      *values = array->n_buffers > 1 ? array->buffers[1] : NULL;
+    int64_t          at = array->offset + row;
     switch (lk_record_column_kind(column)) {
     case LK_RECORD_TEXT:
     case LK_RECORD_ROLE:
@@ -170,7 +196,7 @@ static lk_rc take_field(reader *r, lk_record_column column, const struct ArrowAr
     case LK_RECORD_INT8_LIST:
     case LK_RECORD_INT32_LIST:
     case LK_RECORD_FLOAT_LIST:
-        return take_list(r, column, array, row);
+        return from->is_lent ? take_lent(r, column, array, row) : take_list(r, column, array, row);
     case LK_RECORD_RELATIONSHIPS:
         return take_relationships(r, array, row);
     case LK_RECORD_BINARY:
@@ -180,19 +206,74 @@ static lk_rc take_field(reader *r, lk_record_column column, const struct ArrowAr
     return LK_OK;
 }
 
-/* Lists of numbers are most of what there is: their room is made once. */
-static lk_rc reserve_lists(reader *r, int64_t count)
+static bool holds_numbers(lk_record_column column)
 {
-    lk_rc rc = LK_OK;
-    for (size_t i = 0; rc == LK_OK && i < r->source_count; i++) {
-        lk_record_kind           kind = lk_record_column_kind(r->sources[i].column);
+    lk_record_kind kind = lk_record_column_kind(column);
+    return kind == LK_RECORD_INT8_LIST || kind == LK_RECORD_INT32_LIST || kind == LK_RECORD_FLOAT_LIST;
+}
+
+static const char *values_of(lk_record_column column, const struct ArrowArray *list)
+{
+    const struct ArrowArray *items = list->children[0];
+    const int32_t           *offsets = (const int32_t *)list->buffers[1] + list->offset;
+    return (const char *)items->buffers[1] + (items->offset + offsets[0]) * width_of(column);
+}
+
+/* How many bytes of the stream are the values of the column's first `count` lists, one behind the other; 0: they are not. */
+static int64_t bytes_in_stream(
+    const reader *r, lk_record_column column, const struct ArrowArray *list, int64_t count)
+{
+    if (!holds_numbers(column) || list->children[0]->null_count != 0) {
+        return 0;
+    }
+    const int32_t *offsets = (const int32_t *)list->buffers[1] + list->offset;
+    if (offsets[count] == offsets[0]) {
+        return 0;
+    }
+    for (int64_t row = 0; list->null_count != 0 && row < count; row++) {
+        if (!lk_cell_valid(list, row) && offsets[row + 1] != offsets[row]) {
+            return 0; /* a null that hides values */
+        }
+    }
+    const char *values = values_of(column, list), *start = r->stream->bytes.data;
+    int64_t     size = (offsets[count] - offsets[0]) * width_of(column);
+    bool        inside = (uintptr_t)values >= (uintptr_t)start &&
+                  (uintptr_t)values + (size_t)size <= (uintptr_t)start + r->stream->bytes.size;
+    return inside && (uintptr_t)values % (size_t)width_of(column) == 0 ? size : 0;
+}
+
+static void unref_stream(void *context)
+{
+    stream *s = context;
+    if (atomic_fetch_sub(&s->refs, 1) == 1) {
+        lk_buf_deinit(&s->bytes);
+        free(s);
+    }
+}
+
+/* Lists of numbers are most of what there is: those of the first batch stay where they are when they are most of the stream,
+ * else their room is made once. */
+static lk_rc prepare_lists(reader *r, int64_t count)
+{
+    int64_t lendable = 0;
+    bool    first = lk_records_count(r->records) == 0;
+    lk_rc   rc = LK_OK;
+    for (size_t i = 0; first && count > 0 && i < r->source_count; i++) {
+        lendable += bytes_in_stream(r, r->sources[i].column, &r->columns[i], count);
+    }
+    bool lends = lendable > (int64_t)(r->stream->bytes.size - r->stream->bytes.size / 4);
+    for (size_t i = 0; rc == LK_OK && count > 0 && i < r->source_count; i++) {
+        source                  *from = &r->sources[i];
         const struct ArrowArray *list = &r->columns[i];
-        bool                     numbers =
-            kind == LK_RECORD_INT8_LIST || kind == LK_RECORD_INT32_LIST || kind == LK_RECORD_FLOAT_LIST;
-        if (numbers && count > 0) {
+        int64_t                  size = lends ? bytes_in_stream(r, from->column, list, count) : 0;
+        from->is_lent = size > 0;
+        if (from->is_lent) {
+            atomic_fetch_add(&r->stream->refs, 1);
+            lk_records_list_lend(r->records, from->column, values_of(from->column, list),
+                size / width_of(from->column), unref_stream, r->stream);
+        } else if (holds_numbers(from->column)) {
             const int32_t *offsets = (const int32_t *)list->buffers[1] + list->offset;
-            rc = lk_records_list_reserve(
-                r->records, r->sources[i].column, offsets[count] - offsets[0], r->err);
+            rc = lk_records_list_reserve(r->records, from->column, offsets[count] - offsets[0], r->err);
         }
     }
     return rc;
@@ -200,11 +281,11 @@ static lk_rc reserve_lists(reader *r, int64_t count)
 
 static lk_rc take_rows(reader *r, int64_t count)
 {
-    lk_rc rc = reserve_lists(r, count);
+    lk_rc rc = prepare_lists(r, count);
     for (int64_t row = 0; rc == LK_OK && row < count; row++) {
         for (size_t i = 0; rc == LK_OK && i < r->source_count; i++) {
             if (lk_cell_valid(&r->columns[i], row)) {
-                rc = take_field(r, r->sources[i].column, &r->columns[i], row);
+                rc = take_field(r, &r->sources[i], &r->columns[i], row);
             }
         }
         rc = rc == LK_OK ? lk_records_end(r->records, r->err) : rc;
@@ -237,11 +318,11 @@ static lk_rc take_batches(reader *r)
     return rc;
 }
 
-lk_rc lk_records_read_arrow(lk_records *records, lk_bytes stream, lk_budget *budget, lk_err *err)
+static lk_rc read_stream(lk_records *records, stream *from, lk_budget *budget, lk_err *err)
 {
-    reader               r = {.records = records, .err = err};
+    reader               r = {.records = records, .stream = from, .err = err};
     const lk_ipc_options options = {.budget = budget, .decode_dictionaries = true, .in_place = true};
-    lk_rc                rc = lk_ipc_open(lk_ipc_source_bytes(stream), &options, &r.batches, err);
+    lk_rc rc = lk_ipc_open(lk_ipc_source_bytes(lk_buf_view(&from->bytes)), &options, &r.batches, err);
     if (rc != LK_OK) {
         return rc;
     }
@@ -258,5 +339,17 @@ lk_rc lk_records_read_arrow(lk_records *records, lk_bytes stream, lk_budget *bud
     lk_buf_deinit(&r.json);
     lk_schema_release(&r.types);
     lk_batches_close(r.batches);
+    return rc;
+}
+
+lk_rc lk_records_read_arrow(lk_records *records, lk_buf *bytes, lk_budget *budget, lk_err *err)
+{
+    stream *from = malloc(sizeof *from);
+    LK_ASSERT(from != NULL);
+    *from = (stream){.bytes = *bytes};
+    *bytes = (lk_buf){0};
+    atomic_init(&from->refs, 1);
+    lk_rc rc = read_stream(records, from, budget, err);
+    unref_stream(from);
     return rc;
 }

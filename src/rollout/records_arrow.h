@@ -8,7 +8,8 @@
  */
 #include "rollout/records.h"
 
-/* No record at all is refused. LK_E_INVALID_IPC, LK_E_SCHEMA_MISMATCH, LK_E_INVALID_REQUEST, LK_E_LIMIT. */
-LK_MUST_CHECK lk_rc lk_records_read_arrow(lk_records *r, lk_bytes stream, lk_budget *budget, lk_err *err);
+/* Takes the stream, also when it fails: lists that are most of it are not copied, and keep it. No record at all is refused.
+ * LK_E_INVALID_IPC, LK_E_SCHEMA_MISMATCH, LK_E_INVALID_REQUEST, LK_E_LIMIT. */
+LK_MUST_CHECK lk_rc lk_records_read_arrow(lk_records *r, lk_buf *stream, lk_budget *budget, lk_err *err);
 
 #endif

@@ -117,7 +117,10 @@ static lk_rc read_records(rollout_add_call *a, lk_err *err)
     case LK_ROLLOUT_BODY_NDJSON:
         return lk_records_read_ndjson(a->records, body, err);
     case LK_ROLLOUT_BODY_ARROW:
-        return lk_records_read_arrow(a->records, body, &a->call->service->memory, err);
+        if (a->decoded.data == NULL) {
+            lk_http_take_body(a->call->exchange, &a->decoded);
+        }
+        return lk_records_read_arrow(a->records, &a->decoded, &a->call->service->memory, err);
     case LK_ROLLOUT_BODY_MULTIPART:
         a->payloads_due = true;
         return read_multipart(a, body, err);

@@ -257,6 +257,47 @@ def test_arrow_and_json_bodies_store_equal_rows_and_lists_come_as_arrow(instance
     assert [json.loads(line) for line in out.body.splitlines()] == json_rows
 
 
+def lists_of(kind):
+    """Token lists of 40 records in the forms that Arrow has for them: what is sent, and what the records hold."""
+    rows = [list(range(n, n + 100 + 7 * (n % 5))) for n in range(40)]
+    if kind == "items are null":
+        rows = [row if n % 3 else [None if at % 9 == 0 else value for at, value in enumerate(row)] for n, row in enumerate(rows)]
+    if kind == "some are null or empty":
+        rows = [None if n % 7 == 3 else [] if n % 7 == 5 else row for n, row in enumerate(rows)]
+    array = pa.array(rows, pa.list_(pa.int32()))
+    if kind == "a null hides values":  # as masking an array leaves it
+        rows = [row if n % 4 else None for n, row in enumerate(rows)]
+        mask = pa.py_buffer(sum((row is not None) << n for n, row in enumerate(rows)).to_bytes(5, "little"))
+        array = pa.Array.from_buffers(array.type, len(rows), [mask, array.buffers()[1]], children=[array.values])
+    if kind == "another type":
+        array = array.cast(pa.large_list(pa.int64()))
+    return array, rows
+
+
+@pytest.mark.parametrize("coding", ["identity", "gzip"])
+@pytest.mark.parametrize("kind", ["plain", "items are null", "some are null or empty", "a null hides values", "another type",
+                                  "several batches", "a slice"])
+def test_lists_that_are_most_of_an_arrow_body_are_stored_as_they_came(instance, store, kind, coding):
+    array, rows = lists_of(kind)
+    floats = pa.array([row and [value and value / 4 for value in row] for row in rows], pa.list_(pa.float32()))
+    ids = [f"{n:03}" for n in range(len(rows))]
+    table = pa.table({"output_logprobs": floats, "id": ids, "rollout_id": ["r"] * len(ids), "output_tokens": array})
+    table = table.slice(11, 20) if kind == "a slice" else table
+    sink = pa.BufferOutputStream()
+    with pa.ipc.new_stream(sink, table.schema) as writer:
+        writer.write_table(table, max_chunksize=9 if kind == "several batches" else None)
+    body = sink.getvalue().to_pybytes()
+    headers = {"Content-Type": "application/vnd.apache.arrow.stream"}
+    if coding == "gzip":
+        body, headers["Content-Encoding"] = gzip.compress(body), "gzip"
+    for again in range(2):  # the second time, every row is compared with the one that is there
+        answer = instance.request("POST", RECORDS.format(store), body, headers)
+        assert answer.status == 201, answer.body
+    wanted = {key: (rows[n], floats[n].as_py()) for n, key in enumerate(ids)}
+    found = {row["id"]: (row.get("output_tokens"), row.get("output_logprobs")) for row in instance.list(store)}
+    assert found == {key: wanted[key] for key in table.column("id").to_pylist()}
+
+
 @pytest.mark.parametrize("coding", ["identity", "gzip"])
 def test_a_long_answer_as_arrow_has_every_value_of_every_batch(instance, store, coding):
     """Megabytes in several batches and pieces: lists with nulls and empty ones, texts, a dictionary with each batch."""
