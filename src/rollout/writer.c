@@ -4,6 +4,11 @@
 #include <inttypes.h>
 #include <stdlib.h>
 
+enum {
+    RUN_ENTRIES_MAX = 1024,     /* of a log, that become one generation */
+    RUN_BYTES = 8 * 1024 * 1024 /* with the one that passes them */
+};
+
 struct lk_rollout_writer {
     lk_rollout_writer_options options;
     lk_shard_writer           shard;                     /* of whoever leads */
@@ -179,11 +184,12 @@ static void release_rows(lk_generation_rows *rows)
 
 /* -- the claim --------------------------------------------------------------------------------------------------- */
 
-static lk_rc replay_entry(lk_rollout_writer *w, lk_wal_entry *entry, uint64_t position, lk_err *err)
+/* Rows of the log up to this position become a generation. */
+static lk_rc replay_batches(lk_rollout_writer *w, lk_batches *batches, uint64_t position, lk_err *err)
 {
     lk_arena           arena = {0};
     lk_generation_rows rows = {0};
-    lk_rc              rc = w->options.ops->replay(w->options.context, entry->batches, &arena, &rows, err);
+    lk_rc              rc = w->options.ops->replay(w->options.context, batches, &arena, &rows, err);
     if (rc == LK_OK && rows.row_count > 0) {
         rc = store_rows(w, &rows, position, err);
     }
@@ -225,7 +231,7 @@ static void take_over(lk_rollout_writer *w, uint64_t position)
     lk_rc        rc =
         lk_wal_read(w->options.env->store, w->options.shard, position, &arena, &entry, &found, &ignored);
     if (rc == LK_OK && found && entry.batches != NULL && entry.epoch < w->shard.epoch) {
-        rc = replay_entry(w, &entry, position, &ignored);
+        rc = replay_batches(w, entry.batches, position, &ignored);
     }
     if (rc != LK_OK) { /* what follows begins with what there is */
         lose_claim(w, rc);
@@ -234,26 +240,90 @@ static void take_over(lk_rollout_writer *w, uint64_t position)
     lk_arena_close(&arena);
 }
 
-/* Entries that an earlier writer left behind its last flush: each becomes a generation. */
+/* Entries of the same columns, one behind the other. */
+typedef struct log_run {
+    lk_batches   base; /* the schema is the first entry's */
+    lk_wal_entry entries[RUN_ENTRIES_MAX];
+    size_t       count, at;
+    lk_arena     arena; /* their bytes */
+    uint64_t     end;   /* the position behind them, and behind fences among them */
+    bool         more;  /* there may be entries from there on */
+    bool         is_full;
+} log_run;
+
+static lk_rc next_of_run(lk_batches *batches, struct ArrowArray *out, lk_err *err)
+{
+    log_run *run = (log_run *)batches;
+    lk_rc    rc = LK_OK;
+    *out = (struct ArrowArray){0};
+    while (rc == LK_OK && out->release == NULL && run->at < run->count) {
+        rc = lk_batches_next(run->entries[run->at].batches, out, err);
+        run->at += rc == LK_OK && out->release == NULL;
+    }
+    return rc;
+}
+
+static void close_run(log_run *run)
+{
+    for (size_t i = 0; i < run->count; i++) {
+        lk_batches_close(run->entries[i].batches);
+    }
+    lk_arena_close(&run->arena);
+}
+
+/* Reads the entry at run->end. It is part of the run, a fence, or what the next run begins with. */
+static lk_rc read_into_run(lk_rollout_writer *w, log_run *run, lk_err *err)
+{
+    lk_wal_entry *entry = &run->entries[run->count];
+    lk_rc         rc =
+        lk_wal_read(w->options.env->store, w->options.shard, run->end, &run->arena, entry, &run->more, err);
+    if (rc == LK_OK && run->more && entry->epoch > w->shard.epoch) {
+        rc = lk_refuse(err, LK_E_SHARD_FENCED,
+            "log entry %" PRIu64 " is of epoch %" PRIu64 ", this writer's is %" PRIu64, run->end,
+            entry->epoch, w->shard.epoch);
+    }
+    if (rc != LK_OK || !run->more || entry->batches == NULL) {
+        lk_batches_close(entry->batches);
+        run->end += rc == LK_OK && run->more;
+        return rc;
+    }
+    if (run->count == 0) {
+        run->base = (lk_batches){.next = next_of_run, .schema = entry->batches->schema};
+    } else if (!lk_generation_same_columns(&run->base.schema, &entry->batches->schema)) {
+        lk_batches_close(entry->batches);
+        run->is_full = true;
+        return LK_OK;
+    }
+    run->count++;
+    run->end++;
+    return LK_OK;
+}
+
+static bool is_full(const log_run *run)
+{
+    return run->count == RUN_ENTRIES_MAX || run->arena.used_bytes >= RUN_BYTES || run->is_full;
+}
+
+/* Entries that an earlier writer left behind its last flush: a run of them becomes a generation, as far as it can be read. */
 static lk_rc replay_log(lk_rollout_writer *w, lk_err *err)
 {
-    bool  found = true;
     lk_rc rc = LK_OK;
     w->log_next = w->shard.manifest.replay_after + 1;
-    while (rc == LK_OK && found) {
-        lk_arena     arena = {0};
-        lk_wal_entry entry = {0};
-        rc = lk_wal_read(w->options.env->store, w->options.shard, w->log_next, &arena, &entry, &found, err);
-        if (rc == LK_OK && found && entry.epoch > w->shard.epoch) {
-            rc = lk_refuse(err, LK_E_SHARD_FENCED,
-                "log entry %" PRIu64 " is of epoch %" PRIu64 ", this writer's is %" PRIu64, w->log_next,
-                entry.epoch, w->shard.epoch);
-        } else if (rc == LK_OK && found && entry.batches != NULL) {
-            rc = replay_entry(w, &entry, w->log_next, err);
+    for (bool more = true; rc == LK_OK && more;) {
+        log_run run = {.end = w->log_next, .more = true};
+        lk_err  unread = {0};
+        lk_rc   read = LK_OK;
+        while (read == LK_OK && run.more && !is_full(&run)) {
+            read = read_into_run(w, &run, &unread);
         }
-        w->log_next += rc == LK_OK && found;
-        lk_batches_close(entry.batches);
-        lk_arena_close(&arena);
+        rc = run.count == 0 ? LK_OK : replay_batches(w, &run.base, run.end - 1, err);
+        w->log_next = rc == LK_OK ? run.end : w->log_next;
+        more = run.more;
+        close_run(&run);
+        if (rc == LK_OK && read != LK_OK) {
+            *err = unread;
+            rc = read;
+        }
     }
     return rc;
 }

@@ -297,6 +297,37 @@ static void a_log_entry_of_a_dead_writer_is_replayed(void **state)
     lk_store_close(store);
 }
 
+/* Rows of many adds that a dead writer acknowledged come to light together, in their order; a fence among them is passed. */
+static void log_entries_of_a_dead_writer_become_one_generation(void **state)
+{
+    static const char *const ids[] = {"l", "m", NULL, "n", "o"};
+    lk_err                   err = {0};
+    lk_wal_form              form = {0};
+    lk_store                *store = open_root();
+    lk_lance_env             env = env_of(store);
+    lk_rollout_writer       *first = writer_on(&env);
+    lk_rollout_writer_stats  stats;
+    assert_int_equal(add(first, "a", &err), LK_OK);
+    for (size_t i = 0; i < sizeof ids / sizeof ids[0]; i++) {
+        bool             created = false;
+        lk_bytes         entry, id = lk_bytes_of(ids[i] == NULL ? "none" : ids[i]);
+        lk_shared_array *rows = rows_of(&id, 1);
+        assert_int_equal(lk_wal_encode(&form, &schema, &rows, ids[i] != NULL, 1, &entry, &err), LK_OK);
+        assert_int_equal(lk_wal_put(store, shard_id(), 2 + i, entry, &created, &err), LK_OK);
+        assert_true(created);
+        lk_shared_array_unref(rows);
+    }
+    lk_rollout_writer *second = writer_on(&env);
+    assert_int_equal(add(second, "b", &err), LK_OK);
+    expect_rows("a | l m n o | b ");
+    lk_rollout_writer_read_stats(second, &stats);
+    assert_int_equal(stats.replayed, 4);
+    lk_rollout_writer_free(first);
+    lk_rollout_writer_free(second);
+    lk_wal_form_deinit(&form);
+    lk_store_close(store);
+}
+
 static void rows_that_a_fenced_writer_logged_where_our_entry_belongs_are_kept(void **state)
 {
     lk_err             err = {0};
@@ -512,6 +543,8 @@ int main(void)
         cmocka_unit_test_setup_teardown(
             a_fenced_writer_takes_its_shard_back_after_a_while, make_root, remove_root),
         cmocka_unit_test_setup_teardown(a_log_entry_of_a_dead_writer_is_replayed, make_root, remove_root),
+        cmocka_unit_test_setup_teardown(
+            log_entries_of_a_dead_writer_become_one_generation, make_root, remove_root),
         cmocka_unit_test_setup_teardown(
             rows_that_a_fenced_writer_logged_where_our_entry_belongs_are_kept, make_root, remove_root),
         cmocka_unit_test_setup_teardown(a_log_entry_of_a_later_epoch_fences, make_root, remove_root),
