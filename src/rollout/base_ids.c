@@ -139,6 +139,17 @@ static bool was_read(const lk_base_ids *self, const lk_fragment *fragment)
     return read;
 }
 
+static void note_read(lk_base_ids *self, const lk_fragment *fragment)
+{
+    for (size_t i = 0; i < fragment->file_count; i++) {
+        lk_bytes    path = fragment->files[i].path;
+        lk_id_place ignored;
+        if (!lk_id_map_find(self->read, path, &ignored)) {
+            (void)lk_id_map_add(self->read, lk_arena_copy(&self->paths, path), (lk_id_place){0});
+        }
+    }
+}
+
 static void add_addresses(lk_row_set *set, const lk_fragment *fragment)
 {
     uint64_t addresses[ADDRESSES_STEP];
@@ -194,21 +205,13 @@ static lk_rc catch_up(lk_base_ids *self, lk_dataset *base, lk_cancel *cancel, lk
                    ? LK_OK
                    : read_rows(self, base, missing == manifest->fragment_count ? NULL : rows, cancel, err);
     for (size_t i = 0; rc == LK_OK && !self->over && missing > 0 && i < manifest->fragment_count; i++) {
-        const lk_fragment *fragment = &manifest->fragments[i];
-        for (size_t j = 0; j < fragment->file_count; j++) {
-            lk_bytes    path = fragment->files[j].path;
-            lk_id_place ignored;
-            if (!lk_id_map_find(self->read, path, &ignored)) {
-                (void)lk_id_map_add(self->read, lk_arena_copy(&self->paths, path), (lk_id_place){0});
-            }
-        }
+        note_read(self, &manifest->fragments[i]);
     }
     lk_row_set_free(rows);
     return rc;
 }
 
-lk_rc lk_base_ids_ask(lk_base_ids *self, lk_dataset *base, const lk_bytes *wanted, size_t count,
-    lk_cancel *cancel, bool *maybe, lk_err *err)
+static void enter(lk_base_ids *self)
 {
     lk_mutex_lock(&self->mutex);
     while (self->busy) {
@@ -216,14 +219,44 @@ lk_rc lk_base_ids_ask(lk_base_ids *self, lk_dataset *base, const lk_bytes *wante
     }
     self->busy = true;
     lk_mutex_unlock(&self->mutex);
+}
+
+static void leave(lk_base_ids *self)
+{
+    lk_mutex_lock(&self->mutex);
+    self->busy = false;
+    lk_cond_signal(&self->free);
+    lk_mutex_unlock(&self->mutex);
+}
+
+lk_rc lk_base_ids_ask(lk_base_ids *self, lk_dataset *base, const lk_bytes *wanted, size_t count,
+    lk_cancel *cancel, bool *maybe, lk_err *err)
+{
+    enter(self);
     self->over = self->over || lk_dataset_row_count(base) > LK_ROLLOUT_BASE_IDS_MAX;
     lk_rc rc = self->over || lk_dataset_row_count(base) == 0 ? LK_OK : catch_up(self, base, cancel, err);
     for (size_t i = 0; rc == LK_OK && i < count; i++) {
         maybe[i] = self->over || has(self, hash_of(wanted[i]));
     }
-    lk_mutex_lock(&self->mutex);
-    self->busy = false;
-    lk_cond_signal(&self->free);
-    lk_mutex_unlock(&self->mutex);
+    leave(self);
     return rc;
+}
+
+void lk_base_ids_learn(
+    lk_base_ids *self, lk_dataset *base, lk_dataset *next, const lk_bytes *ids, size_t count)
+{
+    const lk_manifest *before = lk_dataset_manifest(base), *after = lk_dataset_manifest(next);
+    if (after->version != before->version + 1) {
+        return; /* others added files, too */
+    }
+    enter(self);
+    if (!self->over && reserve(self, count)) {
+        for (size_t i = 0; i < count; i++) {
+            place(self->slots, self->capacity, hash_of(ids[i]), &self->count);
+        }
+        for (size_t i = before->fragment_count; i < after->fragment_count; i++) {
+            note_read(self, &after->fragments[i]);
+        }
+    }
+    leave(self);
 }

@@ -16,7 +16,7 @@
 static void expect(lk_base_ids *known, const char *expected)
 {
     lk_err      err = {0};
-    lk_dataset *tip = NULL;
+    lk_dataset *newest = NULL;
     lk_buf      said = {0};
     lk_bytes    ids[8];
     bool        maybe[8];
@@ -24,14 +24,14 @@ static void expect(lk_base_ids *known, const char *expected)
     for (const char *at = expected; *at != '\0'; at += 2 + (at[2] == ' ')) {
         ids[count++] = (lk_bytes){at, 1};
     }
-    assert_int_equal(lk_dataset_open(&fixture.env, 0, &tip, &err), LK_OK);
-    assert_int_equal(lk_base_ids_ask(known, tip, ids, count, NULL, maybe, &err), LK_OK);
+    assert_int_equal(lk_dataset_open(&fixture.env, 0, &newest, &err), LK_OK);
+    assert_int_equal(lk_base_ids_ask(known, newest, ids, count, NULL, maybe, &err), LK_OK);
     for (size_t i = 0; i < count; i++) {
         lk_buf_format(&said, "%s%c%c", i == 0 ? "" : " ", *ids[i].data, maybe[i] ? '+' : '-');
     }
     assert_string_equal(said.data, expected);
     lk_buf_deinit(&said);
-    lk_dataset_unref(tip);
+    lk_dataset_unref(newest);
 }
 
 static void every_version_adds_what_its_files_have(void **state)
@@ -46,6 +46,35 @@ static void every_version_adds_what_its_files_have(void **state)
     lk_base_ids *late = lk_base_ids_new(NULL); /* all at once */
     expect(late, "a+ b+ c+ d+ e-");
     lk_base_ids_unref(late);
+    lk_base_ids_unref(known);
+}
+
+static lk_dataset *tip(void)
+{
+    lk_err      err = {0};
+    lk_dataset *newest = NULL;
+    assert_int_equal(lk_dataset_open(&fixture.env, 0, &newest, &err), LK_OK);
+    return newest;
+}
+
+/* Files whose ids were told are not read: so what they have besides stays unknown. Those of others are. */
+static void what_is_learned_is_not_read_again(void **state)
+{
+    static const lk_bytes told[] = {{"c", 1}};
+    lk_base_ids          *known = lk_base_ids_new(NULL);
+    fixture_append_to_base("a b");
+    lk_dataset *before = tip();
+    fixture_append_to_base("c d");
+    lk_dataset *after = tip();
+    lk_base_ids_learn(known, before, after, told, 1);
+    expect(known, "a+ b+ c+ d- e-");
+    fixture_append_to_base("e");
+    lk_dataset *last = tip();
+    lk_base_ids_learn(known, before, last, told, 1); /* which is not the next one */
+    expect(known, "a+ b+ c+ d- e+");
+    lk_dataset_unref(before);
+    lk_dataset_unref(after);
+    lk_dataset_unref(last);
     lk_base_ids_unref(known);
 }
 
@@ -65,6 +94,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(
             every_version_adds_what_its_files_have, fixture_open_store, fixture_close_store),
+        cmocka_unit_test_setup_teardown(
+            what_is_learned_is_not_read_again, fixture_open_store, fixture_close_store),
         cmocka_unit_test_setup_teardown(
             without_room_anything_may_be_there, fixture_open_store, fixture_close_store),
     };

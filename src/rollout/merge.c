@@ -20,6 +20,7 @@ enum { BASE_TRIES = 10, BATCH_BYTES = 4 << 20, BATCH_ROWS_MAX = 1 << 16 };
 
 typedef struct merging {
     const lk_lance_env             *env;
+    lk_rollout_view                *view;
     const lk_rollout_merge_options *options;
     lk_rollout_snapshot            *snapshot;
     lk_rollout_rows               **chosen; /* the oldest first; borrowed from the snapshot */
@@ -337,6 +338,24 @@ static bool try_narrow(merging *m, lk_rc rc)
     return again;
 }
 
+/* Nobody here need read what was just written. */
+static void hand_on(const merging *m, lk_dataset *base, lk_dataset *next)
+{
+    lk_buf ids = {0};
+    for (size_t i = 0; i < m->chosen_count; i++) {
+        for (size_t row = 0; row < m->chosen[i]->count; row++) {
+            lk_bytes id = lk_rollout_rows_id(m->chosen[i], row);
+            lk_buf_append(&ids, &id, m->kept[i][row] ? sizeof id : 0);
+        }
+    }
+    const lk_bytes *added = (const lk_bytes *)(const void *)ids.data;
+    lk_base_ids_learn(m->snapshot->base_ids, base, next, added, ids.size / sizeof *added);
+    lk_buf_deinit(&ids);
+    if (!m->lone) { /* else its memory is this merge's */
+        lk_rollout_view_give_base(m->view, next);
+    }
+}
+
 /* Appends what the newest base table does not have yet. */
 static lk_rc append_to_base(merging *m, lk_rollout_merge_report *report, lk_err *err)
 {
@@ -355,6 +374,9 @@ static lk_rc append_to_base(merging *m, lk_rollout_merge_report *report, lk_err 
         }
         if (rc == LK_OK && m->kept_rows > 0) {
             rc = append_rows(m, base, &next, err);
+        }
+        if (rc == LK_OK && next != NULL) {
+            hand_on(m, base, next);
         }
         if (rc == LK_OK) {
             report->rows = m->kept_rows;
@@ -436,7 +458,7 @@ static lk_rc take_off(void *context, lk_arena *arena, lk_shard_manifest *next, l
 lk_rc lk_rollout_merge(const lk_lance_env *env, lk_rollout_view *view, lk_rollout_writer *writer,
     lk_uuid shard, const lk_rollout_merge_options *options, lk_rollout_merge_report *report, lk_err *err)
 {
-    merging m = {.env = env, .options = options};
+    merging m = {.env = env, .view = view, .options = options};
     *report = (lk_rollout_merge_report){0};
     lk_rc rc = lk_rollout_view_take(view, &m.snapshot, err);
     if (rc != LK_OK) {

@@ -40,6 +40,7 @@ struct lk_rollout_view {
     lk_arena            told_arena;     /* guarded by mutex, as are the following */
     lk_shard_manifest   told;           /* without generations; of version 0: none */
     lk_shard_generation told_added;
+    lk_dataset         *given_base; /* a version that was committed here, or NULL */
 
     seen_shard  *shards; /* of whoever refreshes, as are the following */
     size_t       shard_count;
@@ -47,105 +48,6 @@ struct lk_rollout_view {
     lk_base_ids *base_ids;
     bool moved; /* what is known moved since snapshot was put together; a refresh that failed leaves it so */
 };
-
-/* -- snapshots --------------------------------------------------------------------------------------------------- */
-
-lk_rollout_snapshot *lk_rollout_snapshot_ref(lk_rollout_snapshot *snapshot)
-{
-    atomic_fetch_add(&snapshot->refs, 1);
-    return snapshot;
-}
-
-void lk_rollout_snapshot_unref(lk_rollout_snapshot *snapshot)
-{
-    if (snapshot == NULL || atomic_fetch_sub(&snapshot->refs, 1) > 1) {
-        return;
-    }
-    for (size_t i = 0; i < snapshot->source_count; i++) {
-        lk_rollout_rows_unref(snapshot->sources[i]);
-    }
-    lk_id_tree_free(snapshot->ids);
-    lk_base_ids_unref(snapshot->base_ids);
-    lk_dataset_unref(snapshot->base);
-    lk_rollout_form_unref(snapshot->form);
-    free(snapshot->sources);
-    free(snapshot->pins);
-    free(snapshot);
-}
-
-lk_rollout_snapshot *lk_rollout_snapshot_new(
-    lk_rollout_form *form, lk_dataset *base, size_t source_room, size_t pin_room)
-{
-    lk_rollout_snapshot *snapshot = calloc(1, sizeof *snapshot);
-    LK_ASSERT(snapshot != NULL);
-    atomic_init(&snapshot->refs, 1);
-    snapshot->base = lk_dataset_ref(base);
-    snapshot->form = lk_rollout_form_ref(form);
-    snapshot->sources = calloc(source_room + 1, sizeof(lk_rollout_rows *));
-    snapshot->pins = calloc(pin_room + 1, sizeof *snapshot->pins);
-    LK_ASSERT(snapshot->sources != NULL && snapshot->pins != NULL);
-    return snapshot;
-}
-
-static void count_rows(lk_rollout_snapshot *snapshot)
-{
-    snapshot->row_count = 0;
-    for (size_t i = 0; i < snapshot->source_count; i++) {
-        snapshot->row_count += snapshot->sources[i]->count;
-    }
-}
-
-void lk_rollout_snapshot_seal(lk_rollout_snapshot *snapshot)
-{
-    count_rows(snapshot);
-    snapshot->ids = lk_id_tree_new(NULL);
-    for (size_t i = 0; i < snapshot->source_count; i++) {
-        lk_id_tree_add(snapshot->ids, snapshot->sources[i]);
-    }
-}
-
-/* Whether every source of the last one is one of the next. */
-static bool all_stay(const lk_rollout_snapshot *next, const lk_rollout_snapshot *last)
-{
-    size_t old = 0;
-    for (size_t i = 0; i < next->source_count && old < last->source_count; i++) {
-        old += next->sources[i] == last->sources[old];
-    }
-    return old == last->source_count;
-}
-
-/* Seals what was grown out of the last one. A source that goes may have hidden another's copy of an id: then the tree is
- * made anew. */
-static void seal_after(lk_rollout_snapshot *next, const lk_rollout_snapshot *last)
-{
-    size_t old = 0;
-    if (last == NULL || (lk_id_tree_count(last->ids) != last->row_count && !all_stay(next, last))) {
-        lk_rollout_snapshot_seal(next);
-        return;
-    }
-    count_rows(next);
-    next->ids = lk_id_tree_new(last->ids);
-    for (size_t i = 0; i < next->source_count; i++) {
-        lk_rollout_rows *rows = next->sources[i];
-        while (old < last->source_count && last->sources[old] != rows &&
-               lk_rollout_rows_order(last->sources[old], rows) <= 0) {
-            lk_id_tree_remove(next->ids, last->sources[old++]);
-        }
-        if (old < last->source_count && last->sources[old] == rows) {
-            old++;
-        } else {
-            lk_id_tree_add(next->ids, rows);
-        }
-    }
-    while (old < last->source_count) {
-        lk_id_tree_remove(next->ids, last->sources[old++]);
-    }
-}
-
-bool lk_rollout_snapshot_place(const lk_rollout_snapshot *snapshot, lk_bytes id, lk_rollout_place *out)
-{
-    return lk_id_tree_find(snapshot->ids, id, out);
-}
 
 /* -- what there is ------------------------------------------------------------------------------------------------- */
 
@@ -284,9 +186,26 @@ static lk_rc refresh_shards(lk_rollout_view *view, lk_err *err)
     return rc;
 }
 
+/* Goes on to the version that was committed here, if it is newer. */
+static void take_given_base(lk_rollout_view *view, bool *changed)
+{
+    lk_mutex_lock(&view->mutex);
+    lk_dataset *given = view->given_base;
+    view->given_base = NULL;
+    lk_mutex_unlock(&view->mutex);
+    if (given != NULL && lk_dataset_version(given) > lk_dataset_version(view->base)) {
+        lk_dataset *last = view->base;
+        view->base = given;
+        given = last;
+        *changed = true;
+    }
+    lk_dataset_unref(given);
+}
+
 /* Whether there is a version after the one we have. */
 static lk_rc refresh_base(lk_rollout_view *view, bool *changed, lk_err *err)
 {
+    take_given_base(view, changed);
     const lk_manifest *manifest = lk_dataset_manifest(view->base);
     lk_arena           arena = {0};
     uint64_t           size = 0;
@@ -455,7 +374,7 @@ static lk_rc put_together(lk_rollout_view *view, bool looks, lk_rollout_snapshot
     }
     lk_dataset_unref(next->base);
     next->base = lk_dataset_ref(view->base);
-    seal_after(next, view->snapshot);
+    lk_rollout_snapshot_seal_after(next, view->snapshot);
     *out = next;
     return LK_OK;
 }
@@ -503,6 +422,15 @@ static lk_rc refresh(lk_rollout_view *view, lk_rollout_snapshot **out, lk_err *e
 }
 
 /* -- what is said to be there -------------------------------------------------------------------------------------- */
+
+void lk_rollout_view_give_base(lk_rollout_view *view, lk_dataset *base)
+{
+    lk_mutex_lock(&view->mutex);
+    lk_dataset *last = view->given_base;
+    view->given_base = lk_dataset_ref(base);
+    lk_mutex_unlock(&view->mutex);
+    lk_dataset_unref(last);
+}
 
 void lk_rollout_view_tell(
     lk_rollout_view *view, const lk_shard_manifest *manifest, const lk_shard_generation *added)
@@ -594,6 +522,7 @@ void lk_rollout_view_free(lk_rollout_view *view)
     forget_given(view, view->given_count);
     lk_rollout_snapshot_unref(view->snapshot);
     lk_dataset_unref(view->base);
+    lk_dataset_unref(view->given_base);
     lk_rollout_form_unref(view->form);
     lk_base_ids_unref(view->base_ids);
     lk_arena_close(&view->told_arena);
@@ -674,7 +603,7 @@ static lk_rollout_snapshot *grow(const lk_rollout_snapshot *last, lk_rollout_row
         }
         i += order >= 0;
     }
-    seal_after(next, last);
+    lk_rollout_snapshot_seal_after(next, last);
     return next;
 }
 

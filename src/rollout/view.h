@@ -60,6 +60,10 @@ void lk_rollout_view_give(lk_rollout_view *view, lk_rollout_rows *rows);
 void lk_rollout_view_tell(
     lk_rollout_view *view, const lk_shard_manifest *manifest, const lk_shard_generation *added);
 
+/* A version of the base table that was committed here (referenced): the next snapshot begins to look there. Of one
+ * version; of others it is forgotten. */
+void lk_rollout_view_give_base(lk_rollout_view *view, lk_dataset *base);
+
 /* What hints of a far store say, to be read before there is a view, while its base table is opened. */
 typedef struct lk_rollout_outlook {
     lk_arena  arena;
@@ -94,6 +98,8 @@ lk_rollout_snapshot *lk_rollout_snapshot_new(
     lk_rollout_form *form, lk_dataset *base, size_t room, size_t pin_room);
 lk_rollout_form *lk_rollout_view_form(const lk_rollout_view *view); /* borrowed */
 void             lk_rollout_snapshot_seal(lk_rollout_snapshot *snapshot);
+/* The same of one that was grown out of the last one (NULL: of nothing), whose ids it goes on from. */
+void lk_rollout_snapshot_seal_after(lk_rollout_snapshot *next, const lk_rollout_snapshot *last);
 
 lk_rollout_snapshot *lk_rollout_snapshot_ref(lk_rollout_snapshot *snapshot);
 void                 lk_rollout_snapshot_unref(lk_rollout_snapshot *snapshot); /* accepts NULL */

@@ -156,6 +156,35 @@ static void merged_rows_are_there_at_every_moment(void **state)
     lk_rollout_writer_free(writer);
 }
 
+/* A version that was committed here is only where looking begins: newer ones are found, an older one changes nothing. */
+static void a_version_that_is_given_hides_no_newer_one(void **state)
+{
+    lk_err      err = {0};
+    lk_dataset *older = NULL, *newer = NULL;
+    fixture_append_to_base("a=1");
+    assert_int_equal(lk_dataset_open(&fixture.env, 0, &older, &err), LK_OK);
+    fixture_append_to_base("b=2");
+    assert_int_equal(lk_dataset_open(&fixture.env, 0, &newer, &err), LK_OK);
+    fixture_append_to_base("c=3");
+    expect_now("a b c", "a=1 b=2 c=3");
+    lk_rollout_view_give_base(fixture.view, older);
+    expect_now("a b c", "a=1 b=2 c=3");
+    fixture_append_to_base("d=4");
+    lk_rollout_view_give_base(fixture.view, newer);
+    lk_rollout_view_give_base(fixture.view, older);
+    expect_now("a b c d", "a=1 b=2 c=3 d=4");
+    lk_rollout_view *fresh = lk_rollout_view_new(&fixture.env, older);
+    lk_rollout_view_give_base(fresh, newer);
+    lk_rollout_snapshot *snapshot = NULL;
+    assert_int_equal(lk_rollout_view_take(fresh, &snapshot, &err), LK_OK);
+    expect_found(snapshot, "a b c d", "a=1 b=2 c=3 d=4");
+    lk_rollout_snapshot_unref(snapshot);
+    lk_rollout_view_give_base(fresh, newer); /* and nobody looks */
+    lk_rollout_view_free(fresh);
+    lk_dataset_unref(older);
+    lk_dataset_unref(newer);
+}
+
 static void a_listed_generation_that_is_gone_is_no_empty_one(void **state)
 {
     lk_err             err = {0};
@@ -526,6 +555,8 @@ int main(void)
             of_unequal_copies_the_stated_one_counts, fixture_open_store, fixture_close_store),
         cmocka_unit_test_setup_teardown(
             merged_rows_are_there_at_every_moment, fixture_open_store, fixture_close_store),
+        cmocka_unit_test_setup_teardown(
+            a_version_that_is_given_hides_no_newer_one, fixture_open_store, fixture_close_store),
         cmocka_unit_test_setup_teardown(
             a_listed_generation_that_is_gone_is_no_empty_one, fixture_open_store, fixture_close_store),
         cmocka_unit_test_setup_teardown(
