@@ -24,6 +24,7 @@ static const struct flag {
     FLAG("--rollout-cleanup-min-generations", rollout_cleanup_min_generations, "N")
     FLAG("--rollout-merge-max-generations", rollout_merge_max_generations, "N")
     FLAG("--rollout-merge-max-bytes", rollout_merge_max_bytes, "N")
+    FLAG("--keep-versions-hours", rollout_keep_versions_hours, "N")
     FLAG("--collect-grace-secs", rollout_collect_grace_secs, "N")
     FLAG("--visibility", rollout_visibility, "immediate|deferred")
     FLAG("--rollout-flush-interval-secs", rollout_flush_interval_secs, "N")

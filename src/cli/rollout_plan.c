@@ -233,6 +233,7 @@ lk_rollouts_options lk_rollout_plan_stores(const lk_rollout_plan *plan)
             .generations_min = c->rollout_cleanup_min_generations,
             .generations_max = c->rollout_merge_max_generations,
             .bytes_max = c->rollout_merge_max_bytes,
+            .keep_ms = c->rollout_keep_versions_hours * 3600 * 1000,
             .grace_ms = c->rollout_collect_grace_secs * 1000},
     };
 }

@@ -2,6 +2,7 @@
 #include "rollout/maintain.h"
 
 #include "base/log.h"
+#include "lance/alter.h"
 #include "rollout/store_priv.h"
 
 #include <stdlib.h>
@@ -11,7 +12,10 @@ enum { GRACE_MS = 60000, FOLD_WAIT_MS = 200, BUSY_WAIT_MS = 50, BACKOFF_MS = 100
 
 #define NEVER UINT64_MAX
 
-typedef enum step { MERGE, FOLD, COLLECT, STEPS } step;
+/* Versions are looked through a few times in the time that they stay. */
+enum { CLEAN_MS_MIN = 1000, CLEAN_MS_MAX = 3600000, CLEANS = 4 };
+
+typedef enum step { MERGE, FOLD, COLLECT, CLEAN, STEPS } step;
 
 typedef struct job {
     struct job       *next;
@@ -192,10 +196,29 @@ static lk_rc collect_step(lk_rollout_maintainer *m, job *j, uint64_t *again_ms, 
     return rc;
 }
 
+static uint64_t next_clean(const lk_rollout_maintainer *m)
+{
+    uint64_t wait_ms = m->options.keep_ms / CLEANS;
+    wait_ms = wait_ms < CLEAN_MS_MIN ? CLEAN_MS_MIN : wait_ms > CLEAN_MS_MAX ? CLEAN_MS_MAX : wait_ms;
+    return m->options.keep_ms == 0 ? NEVER : now_of(m) + wait_ms / 2 + lk_random_below(m->random, wait_ms);
+}
+
+static lk_rc clean_step(lk_rollout_maintainer *m, job *j, uint64_t *again_ms, lk_err *err)
+{
+    const lk_cleanup_options options = {.older_than_ms = m->options.keep_ms, .retain = 1};
+    lk_cleanup_report        report = {0};
+    lk_rc                    rc = lk_dataset_cleanup(&j->store->env, &options, &report, err);
+    *again_ms = next_clean(m);
+    lk_mutex_lock(&m->mutex);
+    m->stats.versions_removed += report.versions_removed;
+    lk_mutex_unlock(&m->mutex);
+    return rc;
+}
+
 static void work(lk_rollout_maintainer *m, job *j, step what)
 {
     static lk_rc (*const steps[STEPS])(lk_rollout_maintainer *, job *, uint64_t *, lk_err *) = {
-        merge_step, fold_step, collect_step};
+        merge_step, fold_step, collect_step, clean_step};
     lk_err   err = {0};
     uint64_t again_ms = NEVER;
     lk_rc    rc = steps[what](m, j, &again_ms, &err);
@@ -281,6 +304,7 @@ void lk_rollout_maintainer_watch(lk_rollout_maintainer *m, lk_rollout_store *sto
     j->at_ms[MERGE] = next_tick(m);
     j->at_ms[FOLD] = now_of(m) + FOLD_WAIT_MS;
     j->at_ms[COLLECT] = now_of(m);
+    j->at_ms[CLEAN] = next_clean(m);
     lk_mutex_lock(&m->mutex);
     j->next = m->jobs;
     m->jobs = j;

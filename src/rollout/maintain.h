@@ -2,9 +2,9 @@
 #define LK_ROLLOUT_MAINTAIN_H
 /*
  * maintain.h - what is done for open stores behind the requests: merges that adds set off or that are due by the clock,
- * folding of small fragments of base tables, removal of what merges and crashes left.
+ * folding of small fragments of base tables, removal of what merges and crashes left and of versions that are old.
  *
- *   watched --> due (merge, fold or collect) --> worked on --> due again, later or never
+ *   watched --> due (merge, fold, collect or clean) --> worked on --> due again, later or never
  *
  * Invariants:
  *   1. Nothing here fails an add: failures are counted, told in the log when they begin, and tried again after a wait that
@@ -24,6 +24,7 @@ typedef struct lk_rollout_maintenance {
     uint64_t generations_min; /* that must be pending for those; 0: 1 */
     uint64_t generations_max; /* of one round; 0: 8 */
     uint64_t bytes_max;       /* of one round; 0: 1 GiB */
+    uint64_t keep_ms;         /* older versions of the base table are removed, but for the newest; 0: none */
     uint64_t grace_ms;        /* how long what was merged stays for those who read it; 0: 60 s */
 } lk_rollout_maintenance;
 
@@ -33,7 +34,7 @@ typedef struct lk_rollout_maintenance {
 typedef struct lk_rollout_maintenance_stats {
     uint64_t rounds;   /* merges that were tried */
     uint64_t failures; /* of anything */
-    uint64_t folds, directories_removed, log_entries_removed, manifests_emptied;
+    uint64_t folds, directories_removed, log_entries_removed, manifests_emptied, versions_removed;
 } lk_rollout_maintenance_stats;
 
 typedef struct lk_rollout_maintainer lk_rollout_maintainer;

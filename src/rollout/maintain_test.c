@@ -94,6 +94,47 @@ static void what_was_merged_goes_after_the_time_of_grace_and_not_before(void **s
     lk_rollouts_close(pod);
 }
 
+static size_t versions(lk_rollout_store *s)
+{
+    (void)s;
+    return pods_versions("rl");
+}
+
+/* What is merged with every add leaves a version each time: the newest stays, and with it every row. */
+static void versions_that_are_older_than_they_are_kept_are_removed(void **state)
+{
+    lk_rollouts_stats         stats;
+    const lk_rollouts_options keeps = {.store = {.merge_after = 1}};
+    const lk_rollouts_options cleans = {.store = {.merge_after = 1}, .maintenance = {.keep_ms = 2000}};
+    lk_rollouts              *pod = pods_open_with("rollout-0", &keeps);
+    lk_rollout_store         *s = pods_create(pod, "rl");
+    add_many(s, "a", 0, 12);
+    assert_true(versions(s) > 12);
+    lk_rollout_store_unref(s);
+    lk_rollouts_close(pod);
+    pod = pods_open_with("rollout-0", &cleans);
+    s = pods_get(pod, "rl");
+    assert_int_equal(pods_rows(s), 12);
+    assert_int_equal(pods_base_rows(s), 12);
+    for (int i = 0; i < 100 && (i < 3 || versions(s) > 1);
+         i++) { /* as requests come, which look whether it is there */
+        lk_rollout_store *again = pods_get(pod, "rl");
+        assert_ptr_equal(again, s); /* the version that it was opened at is gone, the store is the same */
+        lk_rollout_store_unref(again);
+        if (i < 3) {
+            add_many(s, "b", i, i + 1);
+        }
+        lk_clock_sleep_ms(lk_clock_real(), 100);
+    }
+    assert_int_equal(versions(s), 1);
+    assert_int_equal(pods_rows(s), 15);
+    lk_rollouts_read_stats(pod, &stats);
+    assert_true(stats.maintenance.versions_removed >= 14);
+    assert_int_equal(stats.maintenance.failures, 0);
+    lk_rollout_store_unref(s);
+    lk_rollouts_close(pod);
+}
+
 static void a_start_sweeps_what_a_crash_left(void **state)
 {
     lk_err                    err = {0};
@@ -264,6 +305,7 @@ int main(void)
         T(the_clock_merges_what_an_earlier_process_left),
         T(many_small_fragments_become_few_and_rows_stay),
         T(what_was_merged_goes_after_the_time_of_grace_and_not_before),
+        T(versions_that_are_older_than_they_are_kept_are_removed),
         T(a_start_sweeps_what_a_crash_left),
         T(a_store_is_deleted_while_it_is_worked_on),
         T(two_instances_merge_into_one_table_fifty_times),

@@ -203,8 +203,8 @@ static lk_rollout_store *new_store(
     s->options = *options;
     lk_buf_append_bytes(&s->instance_id, options->instance_id);
     s->options.instance_id = lk_buf_view(&s->instance_id);
-    s->opened_version = lk_dataset_version(base);
-    lk_buf_append_bytes(&s->opened_as, lk_dataset_manifest(base)->transaction_file);
+    s->known_version = lk_dataset_version(base);
+    lk_buf_append_bytes(&s->known_as, lk_dataset_manifest(base)->transaction_file);
     s->shard = lk_shard_of_instance(s->options.instance_id);
     s->view = lk_rollout_view_new(&s->env, base);
     lk_mutex_init(&s->mutex, LK_RANK_ENGINE);
@@ -343,7 +343,7 @@ void lk_rollout_store_unref(lk_rollout_store *s)
     lk_cond_deinit(&s->merged);
     lk_mutex_deinit(&s->mutex);
     lk_buf_deinit(&s->instance_id);
-    lk_buf_deinit(&s->opened_as);
+    lk_buf_deinit(&s->known_as);
     free(s);
     if (keeper.released != NULL) {
         keeper.released(keeper.context);
@@ -355,17 +355,40 @@ bool lk_rollout_store_is_idle(const lk_rollout_store *s)
     return atomic_load(&s->refs) == 1;
 }
 
+/* Old versions are removed some day, so the table is known by a newer one: of a snapshot from before it was seen to be there. */
+static void know_by(lk_rollout_store *s, const lk_rollout_snapshot *last)
+{
+    lk_mutex_lock(&s->mutex);
+    if (last != NULL && lk_dataset_version(last->base) > s->known_version) {
+        s->known_version = lk_dataset_version(last->base);
+        lk_buf_clear(&s->known_as);
+        lk_buf_append_bytes(&s->known_as, lk_dataset_manifest(last->base)->transaction_file);
+    }
+    lk_mutex_unlock(&s->mutex);
+}
+
 lk_rc lk_rollout_store_is_present(lk_rollout_store *s, bool *present, lk_err *err)
 {
-    lk_dataset *base = NULL;
-    lk_err      looking = {0};
-    bool        marked = false;
-    lk_rc       rc = is_marked(&s->env, &marked, &looking);
+    lk_dataset          *base = NULL;
+    lk_err               looking = {0};
+    bool                 marked = false;
+    lk_buf               known_as = {0};
+    lk_rollout_snapshot *last = lk_rollout_view_last(s->view);
+    lk_mutex_lock(&s->mutex);
+    uint64_t known_version = s->known_version;
+    lk_buf_append_bytes(&known_as, lk_buf_view(&s->known_as));
+    lk_mutex_unlock(&s->mutex);
+    lk_rc rc = is_marked(&s->env, &marked, &looking);
     if (rc == LK_OK) {
-        rc = lk_dataset_open(&s->env, s->opened_version, &base, &looking);
+        rc = lk_dataset_open(&s->env, known_version, &base, &looking);
     }
     *present = rc == LK_OK && !marked &&
-               lk_bytes_equal(lk_dataset_manifest(base)->transaction_file, lk_buf_view(&s->opened_as));
+               lk_bytes_equal(lk_dataset_manifest(base)->transaction_file, lk_buf_view(&known_as));
+    if (*present) {
+        know_by(s, last);
+    }
+    lk_buf_deinit(&known_as);
+    lk_rollout_snapshot_unref(last);
     lk_dataset_unref(base);
     if (rc != LK_OK && rc != LK_E_NOT_FOUND) {
         *err = looking;

@@ -14,8 +14,6 @@ struct lk_rollout_store {
     lk_lance_env       env;
     lk_rollout_options options;
     lk_buf             instance_id;
-    uint64_t           opened_version; /* of the table when it was opened, and that version's transaction: */
-    lk_buf             opened_as;      /* a table that is made again under the same name has another */
     lk_uuid            shard;
     lk_rollout_view   *view;
     lk_rollout_writer *writer;
@@ -31,6 +29,9 @@ struct lk_rollout_store {
     bool                     merging, compacting; /* guarded by mutex, as are the following */
     lk_rollout_compact_stats compact;
     lk_rollout_store_stats   stats;
+    uint64_t
+        known_version; /* of the table, when it was last seen to be there, and that version's transaction: */
+    lk_buf known_as;   /* a table that is made again under the same name has another */
 };
 
 #endif

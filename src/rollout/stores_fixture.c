@@ -155,24 +155,36 @@ void pods_wait(size_t (*count)(lk_rollout_store *), lk_rollout_store *s, size_t 
     assert_in_range(now, 0, at_most);
 }
 
-size_t pods_directories(const char *store, const char *instance)
+/* Names in a directory of the store that have this part and are no temporaries. */
+static size_t count_names(const char *store, const char *directory, const char *part)
 {
     lk_err          err = {0};
     lk_arena        arena = {0};
     lk_store       *root = NULL;
     lk_store_entry *entries = NULL;
-    char            shard[LK_UUID_TEXT_SIZE + 1];
     size_t          count = 0, found = 0;
-    lk_uuid_format(lk_shard_of_instance(lk_bytes_of(instance)), shard);
     pods_must(lk_local_store_open(&root, lk_bytes_of(pods_root), false, &err), &err);
-    lk_bytes directory = lk_arena_format(&arena, "%s.rollout.lance/_mem_wal/%s", store, shard);
-    pods_must(lk_store_list_names(root, directory, &arena, &entries, &count, &err), &err);
+    lk_bytes path = lk_arena_format(&arena, "%s.rollout.lance/%s", store, directory);
+    pods_must(lk_store_list_names(root, path, &arena, &entries, &count, &err), &err);
     for (size_t i = 0; i < count; i++) {
-        found += memmem(entries[i].name.data, entries[i].name.size, "_gen_", 5) != NULL;
+        lk_bytes name = entries[i].name;
+        found += name.data[0] != '.' && memmem(name.data, name.size, part, strlen(part)) != NULL;
     }
     lk_store_close(root);
     lk_arena_close(&arena);
     return found;
+}
+
+size_t pods_directories(const char *store, const char *instance)
+{
+    char directory[16 + LK_UUID_TEXT_SIZE] = "_mem_wal/";
+    lk_uuid_format(lk_shard_of_instance(lk_bytes_of(instance)), directory + strlen(directory));
+    return count_names(store, directory, "_gen_");
+}
+
+size_t pods_versions(const char *store)
+{
+    return count_names(store, "_versions", ".manifest");
 }
 
 uint64_t pods_manifest_bytes(const char *store, const char *instance, uint64_t *newest)

@@ -28,6 +28,7 @@ void pods_wait(size_t (*count)(lk_rollout_store *store), lk_rollout_store *store
 
 /* How many directories of generations lie in an instance's shard. */
 size_t pods_directories(const char *store, const char *instance);
+size_t pods_versions(const char *store); /* of its base table */
 
 /* Bytes of all manifests of an instance's shard, and of the newest alone. */
 uint64_t pods_manifest_bytes(const char *store, const char *instance, uint64_t *newest);

@@ -174,6 +174,8 @@ static void put_stores(lk_rollouts *stores, lk_buf *out)
     put_counter(out, "rollout_folds_total", "small fragments that were made into one", all.maintenance.folds);
     put_counter(out, "rollout_directories_removed_total", "directories of merged generations removed",
         all.maintenance.directories_removed);
+    put_counter(out, "rollout_versions_removed_total",
+        "versions of base tables that were older than they are kept", all.maintenance.versions_removed);
     put_counter(out, "rollout_manifests_emptied_total",
         "superseded shard manifests whose contents were removed", all.maintenance.manifests_emptied);
     put_cache(&s, &all, out);
