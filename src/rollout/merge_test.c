@@ -149,6 +149,26 @@ static void a_row_that_is_larger_than_the_memory_for_reading_stops_no_merge(void
     lk_buf_deinit(&line);
 }
 
+static void a_merge_ends_at_its_bytes_but_takes_one_generation_at_least(void **state)
+{
+    lk_err                         err = {0};
+    lk_rollout_merge_report        report;
+    lk_rollout_writer             *writer = fixture_writer("rollout-0");
+    const lk_rollout_merge_options one_byte = {.bytes_max = 1}, plenty = {.bytes_max = 1 << 30};
+    fixture_add(writer, "a b");
+    fixture_add(writer, "c");
+    fixture_add(writer, "d");
+    assert_int_equal(
+        lk_rollout_merge(&fixture.env, fixture.view, writer, shard(), &one_byte, &report, &err), LK_OK);
+    assert_int_equal(report.generations, 1);
+    expect_store("a b c d /2 2");
+    assert_int_equal(
+        lk_rollout_merge(&fixture.env, fixture.view, writer, shard(), &plenty, &report, &err), LK_OK);
+    assert_int_equal(report.generations, 2);
+    expect_store("a b c d /0 4");
+    lk_rollout_writer_free(writer);
+}
+
 static void a_fenced_writer_takes_nothing_off(void **state)
 {
     lk_err                  err = {0};
@@ -228,6 +248,8 @@ int main(void)
         cmocka_unit_test_setup_teardown(
             ids_that_the_base_has_are_not_appended_again, fixture_open_store, fixture_close_store),
         cmocka_unit_test_setup_teardown(a_row_that_is_larger_than_the_memory_for_reading_stops_no_merge,
+            fixture_open_store, fixture_close_store),
+        cmocka_unit_test_setup_teardown(a_merge_ends_at_its_bytes_but_takes_one_generation_at_least,
             fixture_open_store, fixture_close_store),
         cmocka_unit_test_setup_teardown(
             a_fenced_writer_takes_nothing_off, fixture_open_store, fixture_close_store),

@@ -153,6 +153,52 @@ static void every_fifth_generation_sets_off_a_merge(void **state)
     lk_rollout_store_unref(s);
 }
 
+/* An add whose merge meets a fault at its nth store call. Whether that add stands is what the writer said before the merge began. */
+static bool merging_round(int64_t calls_until, uint64_t *failed)
+{
+    lk_err                 err = {0};
+    lk_fault_plan          plan;
+    lk_rollout_store_stats stats;
+    lk_rollout_options     options = options_of("rollout-0", 2);
+    lk_rollout_store      *s = NULL;
+    assert_int_equal(open_root(NULL), 0);
+    lk_rollout_store_unref(must(true, "rollout-0", 0));
+    lk_fault_plan_init(&plan);
+    lk_lance_env faulty = env;
+    faulty.store = lk_faulty_store_new(store, &plan);
+    assert_int_equal(lk_rollout_store_open(&faulty, NULL, &options, &s, &err), LK_OK);
+    assert_int_equal(add(s, REC("a", ""), &err), LK_OK);
+    lk_fault_plan_arm(&plan, LK_FAULT_DENIED, calls_until);
+    lk_rc rc = add(s, REC("b", ""), &err);
+    bool  fired = lk_fault_plan_fired(&plan);
+    lk_fault_plan_arm(&plan, LK_FAULT_DENIED, -1);
+    lk_rollout_store_read_stats(s, &stats);
+    if (stats.merge_failures > 0) {
+        assert_int_equal(rc, LK_OK);
+        lk_rollout_merge_report        report;
+        const lk_rollout_merge_options all = {0};
+        assert_int_equal(lk_rollout_store_merge(s, &all, &report, &err), LK_OK);
+        expect(s, "a b /0 2");
+    }
+    *failed += stats.merge_failures;
+    lk_rollout_store_unref(s);
+    store = faulty.store; /* closed with the one beneath */
+    lk_fault_plan_deinit(&plan);
+    assert_int_equal(close_root(NULL), 0);
+    return fired;
+}
+
+static void an_add_stands_though_the_merge_that_it_set_off_failed(void **state)
+{
+    uint64_t failed = 0;
+    int64_t  calls = 0;
+    while (merging_round(calls, &failed)) {
+        calls++;
+        assert_true(calls < 400);
+    }
+    assert_true(failed >= 5);
+}
+
 /* What another instance of the same name leaves that wrote its log and died before its flush. */
 static void leave_entry(lk_uuid shard, uint64_t position, const char *lines)
 {
@@ -263,6 +309,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(
             a_repeat_adds_nothing_and_another_record_is_a_conflict, open_root, close_root),
         cmocka_unit_test_setup_teardown(every_fifth_generation_sets_off_a_merge, open_root, close_root),
+        cmocka_unit_test(an_add_stands_though_the_merge_that_it_set_off_failed),
         cmocka_unit_test_setup_teardown(rows_that_only_the_log_has_come_back_once, open_root, close_root),
         cmocka_unit_test(a_new_process_that_meets_a_fault_anywhere_goes_on),
     };

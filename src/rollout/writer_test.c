@@ -272,28 +272,35 @@ static void a_fenced_writer_takes_its_shard_back_after_a_while(void **state)
     lk_store_close(store);
 }
 
+/* A log entry that another writer left, of rows with these ids; without any, a fence. */
+static void leave_entry(lk_store *store, uint64_t position, uint64_t epoch, lk_bytes *ids, size_t count)
+{
+    lk_err           err = {0};
+    bool             created = false;
+    lk_bytes         entry;
+    lk_wal_form      form = {0};
+    lk_shared_array *rows = rows_of(ids, count);
+    assert_int_equal(lk_wal_encode(&form, &schema, &rows, count > 0 ? 1 : 0, epoch, &entry, &err), LK_OK);
+    assert_int_equal(lk_wal_put(store, shard_id(), position, entry, &created, &err), LK_OK);
+    assert_true(created);
+    lk_shared_array_unref(rows);
+    lk_wal_form_deinit(&form);
+}
+
 static void a_log_entry_of_a_dead_writer_is_replayed(void **state)
 {
     lk_err             err = {0};
-    bool               created;
-    lk_bytes           entry;
-    lk_wal_form        form = {0};
     lk_store          *store = open_root();
     lk_lance_env       env = env_of(store);
     lk_rollout_writer *first = writer_on(&env);
     assert_int_equal(add(first, "a", &err), LK_OK);
-    lk_bytes         ids[] = {LK_LITERAL("l"), LK_LITERAL("m")};
-    lk_shared_array *rows = rows_of(ids, 2);
-    assert_int_equal(lk_wal_encode(&form, &schema, &rows, 1, 1, &entry, &err), LK_OK);
-    assert_int_equal(lk_wal_put(store, shard_id(), 2, entry, &created, &err), LK_OK);
-    assert_true(created);
+    lk_bytes ids[] = {LK_LITERAL("l"), LK_LITERAL("m")};
+    leave_entry(store, 2, 1, ids, 2);
     lk_rollout_writer *second = writer_on(&env);
     assert_int_equal(add(second, "b", &err), LK_OK);
     expect_rows("a | l m | b ");
-    lk_shared_array_unref(rows);
     lk_rollout_writer_free(first);
     lk_rollout_writer_free(second);
-    lk_wal_form_deinit(&form);
     lk_store_close(store);
 }
 
@@ -302,20 +309,14 @@ static void log_entries_of_a_dead_writer_become_one_generation(void **state)
 {
     static const char *const ids[] = {"l", "m", NULL, "n", "o"};
     lk_err                   err = {0};
-    lk_wal_form              form = {0};
     lk_store                *store = open_root();
     lk_lance_env             env = env_of(store);
     lk_rollout_writer       *first = writer_on(&env);
     lk_rollout_writer_stats  stats;
     assert_int_equal(add(first, "a", &err), LK_OK);
     for (size_t i = 0; i < sizeof ids / sizeof ids[0]; i++) {
-        bool             created = false;
-        lk_bytes         entry, id = lk_bytes_of(ids[i] == NULL ? "none" : ids[i]);
-        lk_shared_array *rows = rows_of(&id, 1);
-        assert_int_equal(lk_wal_encode(&form, &schema, &rows, ids[i] != NULL, 1, &entry, &err), LK_OK);
-        assert_int_equal(lk_wal_put(store, shard_id(), 2 + i, entry, &created, &err), LK_OK);
-        assert_true(created);
-        lk_shared_array_unref(rows);
+        lk_bytes id = lk_bytes_of(ids[i] == NULL ? "" : ids[i]);
+        leave_entry(store, 2 + i, 1, &id, ids[i] != NULL);
     }
     lk_rollout_writer *second = writer_on(&env);
     assert_int_equal(add(second, "b", &err), LK_OK);
@@ -324,54 +325,38 @@ static void log_entries_of_a_dead_writer_become_one_generation(void **state)
     assert_int_equal(stats.replayed, 4);
     lk_rollout_writer_free(first);
     lk_rollout_writer_free(second);
-    lk_wal_form_deinit(&form);
     lk_store_close(store);
 }
 
 static void rows_that_a_fenced_writer_logged_where_our_entry_belongs_are_kept(void **state)
 {
     lk_err             err = {0};
-    bool               created;
-    lk_bytes           entry;
-    lk_wal_form        form = {0};
     lk_store          *store = open_root();
     lk_lance_env       env = env_of(store);
     lk_rollout_writer *first = writer_on(&env), *second = writer_on(&env);
     assert_int_equal(add(first, "a", &err), LK_OK);
     assert_int_equal(add(second, "b", &err), LK_OK);
-    lk_bytes         ids[] = {LK_LITERAL("l"), LK_LITERAL("m")};
-    lk_shared_array *rows = rows_of(ids, 2);
-    assert_int_equal(lk_wal_encode(&form, &schema, &rows, 1, 1, &entry, &err), LK_OK);
-    assert_int_equal(lk_wal_put(store, shard_id(), 3, entry, &created, &err), LK_OK);
-    assert_true(created);
+    lk_bytes ids[] = {LK_LITERAL("l"), LK_LITERAL("m")};
+    leave_entry(store, 3, 1, ids, 2);
     assert_int_equal(add(second, "c", &err), LK_OK);
     assert_int_equal(add(second, "d", &err), LK_OK);
     expect_rows("a | b | c | l m | d ");
-    lk_shared_array_unref(rows);
     lk_rollout_writer_free(first);
     lk_rollout_writer_free(second);
-    lk_wal_form_deinit(&form);
     lk_store_close(store);
 }
 
 static void a_log_entry_of_a_later_epoch_fences(void **state)
 {
     lk_err             err = {0};
-    bool               created;
-    lk_bytes           entry;
-    lk_wal_form        form = {0};
     lk_store          *store = open_root();
     lk_lance_env       env = env_of(store);
     lk_bytes           id = LK_LITERAL("l");
-    lk_shared_array   *rows = rows_of(&id, 1);
     lk_rollout_writer *writer = writer_on(&env);
-    assert_int_equal(lk_wal_encode(&form, &schema, &rows, 1, 7, &entry, &err), LK_OK);
-    assert_int_equal(lk_wal_put(store, shard_id(), 1, entry, &created, &err), LK_OK);
+    leave_entry(store, 1, 7, &id, 1);
     assert_int_equal(add(writer, "b", &err), LK_E_SHARD_FENCED);
     expect_rows("");
-    lk_shared_array_unref(rows);
     lk_rollout_writer_free(writer);
-    lk_wal_form_deinit(&form);
     lk_store_close(store);
 }
 

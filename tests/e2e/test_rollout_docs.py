@@ -115,33 +115,28 @@ def test_settings_and_flags_that_the_pages_name_exist():
     assert {flag for flag in re.findall(r"(?<![\w-])--[a-z][a-z-]+", text) if flag not in help_text} == of_others
 
 
-def test_metrics_that_the_operations_page_names_exist(tmp_path):
+@pytest.fixture
+def metrics(tmp_path):
+    """What /metrics says of an instance that took an add."""
     reader = Reader(tmp_path, "")
     reader.start("build/lake rollout --data-dir rollouts --instance-id rollout-0")
     try:
         reader.follow("sh", "echo '{\"rollout_id\":\"r\"}' | build/lake rollout put rl - --create")
-        metrics = metrics_of(reader)
+        url = f"http://127.0.0.1:{reader.port}/metrics"
+        return subprocess.run(["curl", "-s", url], capture_output=True, text=True).stdout
     finally:
         reader.close()
+
+
+def test_metrics_that_the_operations_page_names_exist(metrics):
     named = set(re.findall(r"`((?:rollout|http)_[a-z_]+(?:total|seconds|bytes|generations|depth|open))", PAGES["OPERATIONS.md"]))
     assert len(named) >= 12
     assert {name for name in named if f"# TYPE {name} " not in metrics} == set()
 
 
-def metrics_of(reader):
-    return subprocess.run(["curl", "-s", f"http://127.0.0.1:{reader.port}/metrics"], capture_output=True, text=True).stdout
-
-
-def test_alerts_ask_for_metrics_and_labels_that_exist(tmp_path):
+def test_alerts_ask_for_metrics_and_labels_that_exist(metrics):
     groups = yaml.safe_load((lake.ROOT / "deploy/prometheus/rollout.yaml").read_text())["groups"]
     rules = [rule for group in groups for rule in group["rules"]]
-    reader = Reader(tmp_path, "")
-    reader.start("build/lake rollout --data-dir rollouts --instance-id rollout-0")
-    try:
-        reader.follow("sh", "echo '{\"rollout_id\":\"r\"}' | build/lake rollout put rl - --create")
-        metrics = metrics_of(reader)
-    finally:
-        reader.close()
     assert len({rule["alert"] for rule in rules}) == len(rules) >= 7
     for rule in rules:
         assert rule["annotations"]["summary"] and rule["expr"].count("(") == rule["expr"].count(")")

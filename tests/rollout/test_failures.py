@@ -222,7 +222,10 @@ def test_storage_that_fails_is_a_503_and_never_an_acknowledgement(tmp_path):
             proxy.rule = lambda method, path: None
             ids = set(pod.ids("rl"))
             assert kept <= ids <= {f"r{number}" for number in (0, *range(10, 40))} and len(kept) > 15
-            shards.check_chain(shards.one(tmp_path / "s3/data" / rollout.s3_support.BUCKET / "d/rl.rollout.lance", "rollout-0"))
+            objects = tmp_path / "s3/data" / rollout.s3_support.BUCKET / "d"
+            shards.check_chain(shards.one(objects / "rl.rollout.lance", "rollout-0"))
+            assert pod.request("DELETE", "/api/v1/rollouts/rl").status == 204
+            assert not [path for path in objects.rglob("*") if path.is_file()], "a removal leaves no object"
     finally:
         proxy.close()
         server.close()

@@ -88,6 +88,19 @@ def test_the_instance_is_named_by_flag_then_setting_then_host(pods):
     assert shard("node/α") == "3ee2baec-f8ff-5cfa-881b-0f335895ba14"
 
 
+def test_a_pod_without_a_name_on_a_bucket_is_warned_of(tmp_path):
+    (tmp_path / "s3").mkdir()
+    server = rollout.s3_support.Server(tmp_path / "s3")
+    environment = rollout.s3_support.environment(server.url)
+    try:
+        for number, (identity, warned) in enumerate(((None, True), ("rollout-0", False))):
+            with rollout.Instance(tmp_path / f"pod{number}", f"s3://{rollout.s3_support.BUCKET}/d", identity,
+                                  environment=environment) as pod:
+                assert ("this instance is called default" in pod.tail(20000)) == warned
+    finally:
+        server.close()
+
+
 def test_two_live_pods_of_one_name_lose_nothing_that_they_acknowledged(pods):
     both = [pods("rollout-0"), pods("rollout-0")]
     both[0].create("rl")
