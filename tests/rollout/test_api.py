@@ -5,6 +5,7 @@ import json
 import random
 import socket
 import threading
+import time
 
 import pyarrow as pa
 import pytest
@@ -320,6 +321,52 @@ def test_a_long_answer_as_arrow_has_every_value_of_every_batch(instance, store, 
         rows = [row for batch in batches for row in batch.select(list(sent[0])).to_pylist()]
         assert sorted(rows, key=lambda row: row["id"]) == sent
         instance.merge(store)
+
+
+def test_a_request_has_65536_records_at_most(instance, store):
+    lines = [b'{"id":"%d","rollout_id":"t"}\n' % number for number in range(65537)]
+    post = lambda count: instance.request("POST", RECORDS.format(store), b"".join(lines[:count]),
+                                          {"Content-Type": "application/x-ndjson"})
+    refused = post(65537)
+    assert (refused.status, refused.code) == (400, "INVALID_REQUEST") and "65536" in refused.json["error"]["message"]
+    assert instance.list(store) == []
+    assert post(65536).status == 201
+    assert len(instance.list(store, columns="id", order="none")) == 65536
+
+
+def test_numbers_that_json_has_not_come_in_by_arrow_and_go_out_as_null(instance, store):
+    table = pa.table({"id": ["a"], "rollout_id": ["t"], "reward": pa.array([float("nan")], pa.float32()),
+                      "output_logprobs": pa.array([[float("-inf"), 1.0]], pa.list_(pa.float32()))})
+    sink = pa.BufferOutputStream()
+    with pa.ipc.new_stream(sink, table.schema) as writer:
+        writer.write_table(table)
+    headers = {"Content-Type": "application/vnd.apache.arrow.stream"}
+    assert instance.request("POST", RECORDS.format(store), sink.getvalue().to_pybytes(), headers).status == 201
+    got = instance.get(store, "a")
+    assert got["reward"] is None and got["output_logprobs"] == [None, 1.0]
+
+
+def test_a_deferred_add_is_seen_within_the_interval_or_when_its_flush_is_asked_for(tmp_path):
+    extra = ["--visibility", "deferred", "--rollout-flush-interval-secs", "4"]
+    with rollout.Instance(tmp_path, extra=extra) as deferred:
+        deferred.create("rl")
+        path = RECORDS.format("rl")
+        post = lambda name, query="": deferred.request("POST", path + query, json_body={"records": [{"id": name, "rollout_id": "t"}]})
+        assert post("claims", "?flush").status == 201
+        time.sleep(0.6) # at its start the sealer looks once whether an earlier process left something
+        assert post("a").status == 201
+        assert deferred.ids("rl") == ["claims"]
+        deadline = time.monotonic() + 5
+        while deferred.ids("rl") != ["a", "claims"]:
+            assert time.monotonic() < deadline
+            time.sleep(0.05)
+        for number, query in enumerate(("?flush", "?flush=true", "?flush=1")):
+            assert post(f"f{number}", query).status == 201
+            assert f"f{number}" in deferred.ids("rl")
+        assert post("last").status == 201
+        deferred.restart()
+        deferred.request("POST", path + "?flush", json_body={"records": [{"id": "z", "rollout_id": "t"}]})
+        assert deferred.ids("rl") == ["a", "claims", "f0", "f1", "f2", "last", "z"], "what was acknowledged outlives kill -9"
 
 
 def test_the_short_paths_are_the_same_routes(instance, store):
