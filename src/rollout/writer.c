@@ -249,6 +249,7 @@ typedef struct log_run {
     uint64_t     end;   /* the position behind them, and behind fences among them */
     bool         more;  /* there may be entries from there on */
     bool         is_full;
+    size_t       count_max;
 } log_run;
 
 static lk_rc next_of_run(lk_batches *batches, struct ArrowArray *out, lk_err *err)
@@ -301,28 +302,42 @@ static lk_rc read_into_run(lk_rollout_writer *w, log_run *run, lk_err *err)
 
 static bool is_full(const log_run *run)
 {
-    return run->count == RUN_ENTRIES_MAX || run->arena.used_bytes >= RUN_BYTES || run->is_full;
+    return run->count == run->count_max || run->arena.used_bytes >= RUN_BYTES || run->is_full;
 }
 
-/* Entries that an earlier writer left behind its last flush: a run of them becomes a generation, as far as it can be read. */
+/* The next run of the log, of so many entries at most, becomes a generation, as far as it can be read. */
+static lk_rc replay_run(lk_rollout_writer *w, size_t count_max, bool *more, lk_err *err)
+{
+    log_run run = {.end = w->log_next, .more = true, .count_max = count_max};
+    lk_err  unread = {0};
+    lk_rc   read = LK_OK;
+    while (read == LK_OK && run.more && !is_full(&run)) {
+        read = read_into_run(w, &run, &unread);
+    }
+    lk_rc rc = run.count == 0 ? LK_OK : replay_batches(w, &run.base, run.end - 1, err);
+    w->log_next = rc == LK_OK ? run.end : w->log_next;
+    *more = run.more;
+    close_run(&run);
+    if (rc == LK_OK && read != LK_OK) {
+        *err = unread;
+    }
+    return rc == LK_OK ? read : rc;
+}
+
+/* Entries that an earlier writer left behind its last flush. Where one of a run is damaged they are taken one by one: those
+ * before it come to light. */
 static lk_rc replay_log(lk_rollout_writer *w, lk_err *err)
 {
-    lk_rc rc = LK_OK;
+    lk_rc  rc = LK_OK;
+    size_t count_max = RUN_ENTRIES_MAX;
     w->log_next = w->shard.manifest.replay_after + 1;
     for (bool more = true; rc == LK_OK && more;) {
-        log_run run = {.end = w->log_next, .more = true};
-        lk_err  unread = {0};
-        lk_rc   read = LK_OK;
-        while (read == LK_OK && run.more && !is_full(&run)) {
-            read = read_into_run(w, &run, &unread);
-        }
-        rc = run.count == 0 ? LK_OK : replay_batches(w, &run.base, run.end - 1, err);
-        w->log_next = rc == LK_OK ? run.end : w->log_next;
-        more = run.more;
-        close_run(&run);
-        if (rc == LK_OK && read != LK_OK) {
-            *err = unread;
-            rc = read;
+        rc = replay_run(w, count_max, &more, err);
+        if (rc != LK_OK && !err->maybe_applied && rc != LK_E_SHARD_FENCED && count_max > 1) {
+            *err = (lk_err){0};
+            rc = LK_OK;
+            count_max = 1;
+            more = true;
         }
     }
     return rc;

@@ -328,6 +328,36 @@ static void log_entries_of_a_dead_writer_become_one_generation(void **state)
     lk_store_close(store);
 }
 
+/* What stands before an entry that is cut comes to light; it and what follows wait, and the shard is not written to. */
+static void a_damaged_log_entry_hides_none_before_it(void **state)
+{
+    lk_err             err = {0};
+    bool               created = false;
+    lk_wal_form        form = {0};
+    lk_bytes           entry, l = LK_LITERAL("l"), m = LK_LITERAL("m"), n = LK_LITERAL("n");
+    lk_store          *store = open_root();
+    lk_lance_env       env = env_of(store);
+    lk_rollout_writer *first = writer_on(&env);
+    lk_shared_array   *rows = rows_of(&m, 1);
+    assert_int_equal(add(first, "a", &err), LK_OK);
+    leave_entry(store, 2, 1, &l, 1);
+    assert_int_equal(lk_wal_encode(&form, &schema, &rows, 1, 1, &entry, &err), LK_OK);
+    entry.size -= 24;
+    assert_int_equal(lk_wal_put(store, shard_id(), 3, entry, &created, &err), LK_OK);
+    leave_entry(store, 4, 1, &n, 1);
+    lk_rollout_writer *second = writer_on(&env);
+    assert_int_not_equal(add(second, "b", &err), LK_OK);
+    expect_rows("a | l ");
+    err = (lk_err){0};
+    assert_int_not_equal(add(second, "b", &err), LK_OK);
+    expect_rows("a | l ");
+    lk_shared_array_unref(rows);
+    lk_rollout_writer_free(first);
+    lk_rollout_writer_free(second);
+    lk_wal_form_deinit(&form);
+    lk_store_close(store);
+}
+
 static void rows_that_a_fenced_writer_logged_where_our_entry_belongs_are_kept(void **state)
 {
     lk_err             err = {0};
@@ -530,6 +560,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(a_log_entry_of_a_dead_writer_is_replayed, make_root, remove_root),
         cmocka_unit_test_setup_teardown(
             log_entries_of_a_dead_writer_become_one_generation, make_root, remove_root),
+        cmocka_unit_test_setup_teardown(a_damaged_log_entry_hides_none_before_it, make_root, remove_root),
         cmocka_unit_test_setup_teardown(
             rows_that_a_fenced_writer_logged_where_our_entry_belongs_are_kept, make_root, remove_root),
         cmocka_unit_test_setup_teardown(a_log_entry_of_a_later_epoch_fences, make_root, remove_root),
