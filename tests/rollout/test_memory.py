@@ -1,4 +1,6 @@
 """test_memory.py - adds without end, merged as they come: what an instance holds stays bounded and flat. LK_SERIAL"""
+import time
+
 import lance
 
 import rollout
@@ -33,7 +35,10 @@ def test_memory_is_flat_over_many_adds_with_merges(tmp_path):
             seen += len(page)
         assert seen == total
         assert instance.peak() <= 300 * MIB
-        assert len(lance.dataset(str(instance.store_path("rl"))).get_fragments()) <= 64, "small fragments are folded"
+        end = time.monotonic() + 60  # folding is gentle: a busy machine lets it lag
+        while len(lance.dataset(str(instance.store_path("rl"))).get_fragments()) > 64:
+            assert time.monotonic() < end, "small fragments are folded"
+            time.sleep(0.2)
 
 
 def pages(instance, store, **query):
