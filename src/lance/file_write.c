@@ -246,8 +246,10 @@ static void rest(lk_file_writer *self)
     if (self->v20 != NULL) {
         lk_v20_writer_reset(self->v20);
     }
-    lk_stats_writer_free(self->stats);
-    open_stats(self);
+    if (!self->compact) { /* else nothing was added to them */
+        lk_stats_writer_free(self->stats);
+        open_stats(self);
+    }
     lk_page_crew_clear(self->crew);
     self->crew = self->own_crew;
     give_back(self);

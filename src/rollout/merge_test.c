@@ -186,14 +186,15 @@ static void a_fenced_writer_takes_nothing_off(void **state)
     lk_rollout_writer_free(successor);
 }
 
-/* A merge with one store call failing, then another one: everything is merged, once. */
-static bool round_of(lk_fault kind, int64_t calls_until)
+/* A merge with one store call failing, then another one: everything is merged, once. together: what it writes is synced at
+ * once, as when an add waits for it. */
+static bool round_of(lk_fault kind, int64_t calls_until, bool together)
 {
-    lk_err                         err = {0}, again = {0};
-    lk_fault_plan                  plan;
-    lk_store                      *under = NULL;
-    lk_rollout_merge_report        report;
-    const lk_rollout_merge_options options = {0};
+    lk_err                   err = {0}, again = {0};
+    lk_fault_plan            plan;
+    lk_store                *under = NULL, *late_under = NULL;
+    lk_rollout_merge_report  report;
+    lk_rollout_merge_options options = {0};
     assert_int_equal(fixture_open_store(NULL), 0);
     lk_rollout_writer *filler = fixture_writer("rollout-0");
     fixture_add(filler, "a b");
@@ -204,6 +205,11 @@ static bool round_of(lk_fault kind, int64_t calls_until)
     assert_int_equal(lk_local_store_open(&under, lk_bytes_of(fixture.root), false, &err), LK_OK);
     lk_lance_env env = fixture.env;
     env.store = lk_faulty_store_new(under, &plan);
+    if (together) {
+        lk_bytes root = lk_bytes_of(fixture.root);
+        assert_int_equal(lk_local_store_open_late(&late_under, root, NULL, &err), LK_OK);
+        options.late = lk_faulty_store_new(late_under, &plan);
+    }
     lk_rollout_view *view = lk_rollout_view_new(&env, fixture.base);
     lk_lance_env     plain = fixture.env;
     fixture.env.store = env.store; /* the writer goes through it as well */
@@ -222,22 +228,33 @@ static bool round_of(lk_fault kind, int64_t calls_until)
     expect_store("a b c /0 3");
     lk_rollout_writer_free(writer);
     lk_rollout_view_free(view);
+    lk_store_close(options.late);
     lk_store_close(env.store);
     lk_fault_plan_deinit(&plan);
     assert_int_equal(fixture_close_store(NULL), 0);
     return fired;
 }
 
-static void a_merge_that_fails_anywhere_is_done_by_the_next_one(void **state)
+static void try_every_fault(bool together)
 {
     for (lk_fault kind = LK_FAULT_NONE + 1; kind < LK_FAULT_COUNT; kind++) {
         int64_t calls = 0;
-        while (round_of(kind, calls)) {
+        while (round_of(kind, calls, together)) {
             calls++;
             assert_true(calls < 400);
         }
         assert_true(calls >= 20);
     }
+}
+
+static void a_merge_that_fails_anywhere_is_done_by_the_next_one(void **state)
+{
+    try_every_fault(false);
+}
+
+static void so_is_one_whose_writes_are_synced_together(void **state)
+{
+    try_every_fault(true);
 }
 
 int main(void)
@@ -254,6 +271,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(
             a_fenced_writer_takes_nothing_off, fixture_open_store, fixture_close_store),
         cmocka_unit_test(a_merge_that_fails_anywhere_is_done_by_the_next_one),
+        cmocka_unit_test(so_is_one_whose_writes_are_synced_together),
     };
     return cmocka_run_group_tests_name("merge", tests, NULL, NULL);
 }

@@ -153,20 +153,39 @@ static void every_fifth_generation_sets_off_a_merge(void **state)
     lk_rollout_store_unref(s);
 }
 
+/* The store, over calls that may fail as planned. *faulty: what it lives in. */
+static lk_rollout_store *open_faulty(
+    lk_lance_env *faulty, lk_fault_plan *plan, const lk_rollout_options *options)
+{
+    lk_err            err = {0};
+    lk_rollout_store *s = NULL;
+    lk_fault_plan_init(plan);
+    *faulty = env;
+    faulty->store = lk_faulty_store_new(store, plan);
+    assert_int_equal(lk_rollout_store_open(faulty, NULL, options, &s, &err), LK_OK);
+    return s;
+}
+
+static void close_faulty(lk_rollout_store *s, const lk_lance_env *faulty, lk_fault_plan *plan)
+{
+    lk_rollout_store_unref(s);
+    store = faulty->store; /* closed with the one beneath */
+    lk_fault_plan_deinit(plan);
+    assert_int_equal(close_root(NULL), 0);
+}
+
 /* An add whose merge meets a fault at its nth store call. Whether that add stands is what the writer said before the merge began. */
 static bool merging_round(int64_t calls_until, uint64_t *failed)
 {
     lk_err                 err = {0};
     lk_fault_plan          plan;
+    lk_lance_env           faulty;
     lk_rollout_store_stats stats;
     lk_rollout_options     options = options_of("rollout-0", 2);
     lk_rollout_store      *s = NULL;
     assert_int_equal(open_root(NULL), 0);
     lk_rollout_store_unref(must(true, "rollout-0", 0));
-    lk_fault_plan_init(&plan);
-    lk_lance_env faulty = env;
-    faulty.store = lk_faulty_store_new(store, &plan);
-    assert_int_equal(lk_rollout_store_open(&faulty, NULL, &options, &s, &err), LK_OK);
+    s = open_faulty(&faulty, &plan, &options);
     assert_int_equal(add(s, REC("a", ""), &err), LK_OK);
     lk_fault_plan_arm(&plan, LK_FAULT_DENIED, calls_until);
     lk_rc rc = add(s, REC("b", ""), &err);
@@ -181,10 +200,7 @@ static bool merging_round(int64_t calls_until, uint64_t *failed)
         expect(s, "a b /0 2");
     }
     *failed += stats.merge_failures;
-    lk_rollout_store_unref(s);
-    store = faulty.store; /* closed with the one beneath */
-    lk_fault_plan_deinit(&plan);
-    assert_int_equal(close_root(NULL), 0);
+    close_faulty(s, &faulty, &plan);
     return fired;
 }
 
@@ -258,6 +274,7 @@ static bool round_of(lk_fault kind, int64_t calls_until, bool adds)
     lk_err                         err = {0}, again = {0};
     lk_rollout_merge_report        report;
     lk_fault_plan                  plan;
+    lk_lance_env                   faulty;
     lk_rollout_options             options = options_of("rollout-0", 0);
     lk_rollout_store              *s = NULL;
     assert_int_equal(open_root(NULL), 0);
@@ -267,10 +284,7 @@ static bool round_of(lk_fault kind, int64_t calls_until, bool adds)
     lk_rollout_store_unref(s);
     leave_entry(shard, 2, REC("x", "") REC("y", ""));
 
-    lk_fault_plan_init(&plan);
-    lk_lance_env faulty = env;
-    faulty.store = lk_faulty_store_new(store, &plan);
-    assert_int_equal(lk_rollout_store_open(&faulty, NULL, &options, &s, &err), LK_OK);
+    s = open_faulty(&faulty, &plan, &options);
     lk_fault_plan_arm(&plan, kind, calls_until);
     lk_rc rc =
         adds ? add(s, REC("b", "") REC("c", ""), &err) : lk_rollout_store_merge(s, &all, &report, &err);
@@ -280,10 +294,7 @@ static bool round_of(lk_fault kind, int64_t calls_until, bool adds)
     assert_int_equal(add(s, REC("b", "") REC("c", ""), &again), LK_OK);
     assert_int_equal(lk_rollout_store_merge(s, &all, &report, &again), LK_OK);
     expect(s, "a b c x y /0 5");
-    lk_rollout_store_unref(s);
-    store = faulty.store; /* closed with the one beneath */
-    lk_fault_plan_deinit(&plan);
-    assert_int_equal(close_root(NULL), 0);
+    close_faulty(s, &faulty, &plan);
     return fired;
 }
 

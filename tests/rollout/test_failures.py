@@ -49,6 +49,37 @@ def test_acknowledged_rows_survive_kill_9_at_random_moments(tmp_path):
         assert rollout.command("fsck", "--data-dir", pod.data_dir).returncode == 0
 
 
+def test_a_takeover_of_many_log_entries_is_as_quick_as_a_flush_and_survives_kills(tmp_path):
+    """Rows that are in the log alone, an entry each; processes that die while they bring them back."""
+    random.seed(29)
+    extra = ["--visibility", "deferred", "--rollout-flush-interval-secs", "20"] # it looks once a second
+    with rollout.Instance(tmp_path / "pod", extra=extra) as pod:
+        pod.create("rl")
+        pod.ids("rl")
+        time.sleep(1.5) # the first look shows what there is at once
+        pod.add("rl", {"id": "claims", "rollout_id": "t"})
+        names = [f"r{number:05}" for number in range(rollout.count(80, 2000))]
+        for name in names:
+            pod.add("rl", {"id": name, "rollout_id": "t"})
+        path, kills = pod.store_path("rl"), rollout.count(4, 30)
+        entries = len(shards.one(path, "rollout-0").log())
+        assert entries >= len(names) and len(pod.ids("rl")) <= 1
+        for _ in range(kills):
+            pod.restart()
+            pod.ids("rl") # opens the store, whose log is replayed a second later
+            time.sleep(random.uniform(0.95, 1.1))
+            pod.kill()
+        pod.start()
+        end = time.monotonic() + 30
+        while pod.ids("rl") != sorted(["claims", *names]):
+            assert time.monotonic() < end, "acknowledged rows are still unseen"
+            time.sleep(0.05)
+        shard = shards.one(path, "rollout-0")
+        assert len(shard.generations) <= 2 + entries // 1024 + kills and shard.replay_after >= entries
+        shards.check_chain(shard)
+        assert rollout.command("fsck", "--data-dir", pod.data_dir).returncode == 0
+
+
 def test_sigterm_under_load_loses_no_acknowledged_row_and_exits_0(tmp_path):
     with rollout.Instance(tmp_path / "pod", extra=["--rollout-merge-after-generations", "5"]) as pod:
         pod.create("rl")
