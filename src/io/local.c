@@ -2,12 +2,10 @@
  * local.c - see local.h and store.h.
  *
  * An object is written to ".tmp-<random>" beside its final name, synced, renamed to the final name (which
- * fails when that exists: one winner), and its directory is synced. A directory counts as durable only
- * when this process has synced it and its parents up to the root's: a name that some earlier process made
- * may not have reached the disk.
+ * fails when that exists: one winner), and its directory is synced (local_sync.c). What is created in place has
+ * its final name from the beginning.
  *
- * Invariant: synced[] holds only directories whose whole chain was synced after they were made.
- * Threads: shared; mutex guards synced[], forgets and waiting[].
+ * Threads: shared; a writer is confined.
  */
 #include "io/local_priv.h"
 
@@ -37,7 +35,8 @@ struct local_reader {
 struct local_writer {
     lk_store_writer base;
     int             fd;
-    bool            failed; /* bytes are missing: it can only be abandoned */
+    bool            failed;   /* bytes are missing: it can only be abandoned */
+    bool            in_place; /* it has its final name already: temporary is that */
     char           *temporary, *final;
     size_t          found;   /* size of the directory's path that was there already; 0: all of it */
     lk_trickle      trickle; /* where the store trickles */
@@ -59,96 +58,6 @@ char *lk_local_path(const struct local_store *self, lk_bytes key)
     lk_buf path = {0};
     lk_buf_format(&path, "%s%s%.*s", self->root, key.size == 0 ? "" : "/", LK_FMT(key));
     return path.data;
-}
-
-static char *parent_of(const char *path)
-{
-    const char *slash = strrchr(path, '/');
-    lk_bytes    parent =
-        slash == NULL ? LK_LITERAL(".") : (lk_bytes){path, slash == path ? 1 : (size_t)(slash - path)};
-    lk_buf copy = {0};
-    lk_buf_append_bytes(&copy, parent);
-    return copy.data;
-}
-
-/* -- durable directories -- */
-
-static size_t slot_of(const char *path)
-{
-    uint64_t hash = 0xCBF29CE484222325u; /* FNV-1a */
-    for (const char *at = path; *at != '\0'; at++) {
-        hash = (hash ^ (unsigned char)*at) * 0x100000001B3u;
-    }
-    return hash % LOCAL_SYNCED_SLOTS;
-}
-
-static bool is_synced(struct local_store *self, const char *path, uint64_t *forgets)
-{
-    lk_mutex_lock(&self->mutex);
-    const char *known = self->synced[slot_of(path)];
-    bool        found = known != NULL && strcmp(known, path) == 0;
-    *forgets = self->forgets;
-    lk_mutex_unlock(&self->mutex);
-    return found;
-}
-
-static void remember_synced(struct local_store *self, const char *path, uint64_t forgets)
-{
-    size_t slot = slot_of(path);
-    char  *copy = strdup(path);
-    char  *old = copy;
-    lk_mutex_lock(&self->mutex);
-    if (self->forgets == forgets) {
-        old = self->synced[slot];
-        self->synced[slot] = copy;
-    }
-    lk_mutex_unlock(&self->mutex);
-    free(old);
-}
-
-void lk_local_forget_synced(struct local_store *self)
-{
-    lk_mutex_lock(&self->mutex);
-    self->forgets++;
-    for (size_t i = 0; i < LOCAL_SYNCED_SLOTS; i++) {
-        free(self->synced[i]);
-        self->synced[i] = NULL;
-    }
-    lk_mutex_unlock(&self->mutex);
-}
-
-/* Syncs the directories above directory, the root's parent last; that one we may not be allowed to open. */
-static lk_rc sync_above(struct local_store *self, const char *directory, lk_err *err)
-{
-    char *at = parent_of(directory);
-    bool  at_root = strcmp(directory, self->root) == 0;
-    lk_rc rc = LK_OK;
-    while (rc == LK_OK) {
-        bool skip = at_root && access(at, R_OK) != 0;
-        rc = skip ? LK_OK : lk_directory_sync(at, err);
-        if (at_root) {
-            break;
-        }
-        at_root = strcmp(at, self->root) == 0;
-        char *up = parent_of(at);
-        free(at);
-        at = up;
-    }
-    free(at);
-    return rc;
-}
-
-static lk_rc ensure_synced(struct local_store *self, const char *directory, lk_err *err)
-{
-    uint64_t forgets = 0;
-    if (!self->durable || is_synced(self, directory, &forgets)) {
-        return LK_OK;
-    }
-    lk_rc rc = sync_above(self, directory, err);
-    if (rc == LK_OK) {
-        remember_synced(self, directory, forgets);
-    }
-    return rc;
 }
 
 /* -- reading -- */
@@ -228,9 +137,12 @@ static lk_rc make_directories(const struct local_store *self, char *directory, s
 {
     bool        durable = self->durable && !self->puts_off;
     const char *last = strrchr(directory, '/');
-    if (!durable && last != NULL && last != directory && mkdir(directory, DIRECTORY_MODE) == 0) {
-        *found = (size_t)(last - directory); /* as always, but for a store's first objects */
-        return LK_OK;
+    if (!durable && last != NULL && last != directory) { /* as always, but for a store's first objects */
+        bool made = mkdir(directory, DIRECTORY_MODE) == 0;
+        if (made || errno == EEXIST) {
+            *found = made ? (size_t)(last - directory) : 0;
+            return LK_OK;
+        }
     }
     for (*found = strlen(directory);;) {
         char end = directory[*found];
@@ -247,21 +159,27 @@ static lk_rc make_directories(const struct local_store *self, char *directory, s
                    : lk_directory_make_volatile(directory, DIRECTORY_MODE, err);
 }
 
-static lk_rc open_temporary(struct local_writer *writer, lk_err *err)
+static lk_rc open_new(struct local_writer *writer, lk_err *err)
 {
     const struct local_store *self = (const struct local_store *)writer->base.store;
-    char                     *directory = parent_of(writer->final);
+    char                     *directory = lk_local_parent_of(writer->final);
     lk_buf                    name = {0};
     lk_rc                     rc = LK_OK;
     int                       flags = O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC;
-    lk_buf_format(&name, "%s/.tmp-%016" PRIx64, directory, lk_random_u64(lk_random_os()));
-    writer->fd = open(name.data, flags, FILE_MODE);
-    if (writer->fd < 0 && errno == ENOENT) {
+    if (writer->in_place) {
+        lk_buf_append_bytes(&name, lk_bytes_of(writer->final));
+    } else {
+        lk_buf_format(&name, "%s/.tmp-%016" PRIx64, directory, lk_random_u64(lk_random_os()));
+    }
+    /* The directory of what is written in place is new mostly: that is tried first. */
+    writer->fd = writer->in_place ? -1 : open(name.data, flags, FILE_MODE);
+    if (writer->fd < 0 && (writer->in_place || errno == ENOENT)) {
         rc = make_directories(self, directory, &writer->found, err);
         writer->fd = rc == LK_OK ? open(name.data, flags, FILE_MODE) : -1;
     }
     if (rc == LK_OK && writer->fd < 0) {
-        rc = lk_fail_errno(err, errno, "create", name.data);
+        rc = writer->in_place && errno == EEXIST ? lk_fail(err, LK_E_CONFLICT, "%s exists", writer->final)
+                                                 : lk_fail_errno(err, errno, "create", name.data);
     }
     if (rc == LK_OK) {
         writer->temporary = name.data;
@@ -292,7 +210,7 @@ static void local_abandon(lk_store_writer *base)
     writer_free(writer);
 }
 
-static lk_rc local_create(lk_store *store, lk_bytes key, lk_store_writer **out, lk_err *err)
+static lk_rc create(lk_store *store, lk_bytes key, bool in_place, lk_store_writer **out, lk_err *err)
 {
     struct local_store *self = (struct local_store *)store;
     lk_rc               rc = lk_store_key_check(key, err);
@@ -302,14 +220,25 @@ static lk_rc local_create(lk_store *store, lk_bytes key, lk_store_writer **out, 
     struct local_writer *writer = take(sizeof *writer);
     writer->base.store = store;
     writer->fd = -1;
+    writer->in_place = in_place;
     writer->final = lk_local_path(self, key);
-    rc = open_temporary(writer, err);
+    rc = open_new(writer, err);
     if (rc != LK_OK) {
         writer_free(writer);
         return rc;
     }
     *out = &writer->base;
     return LK_OK;
+}
+
+static lk_rc local_create(lk_store *store, lk_bytes key, lk_store_writer **out, lk_err *err)
+{
+    return create(store, key, false, out, err);
+}
+
+static lk_rc local_create_in_place(lk_store *store, lk_bytes key, lk_store_writer **out, lk_err *err)
+{
+    return create(store, key, true, out, err);
 }
 
 static lk_rc write_through(struct local_writer *writer, lk_bytes bytes, lk_err *err)
@@ -361,6 +290,10 @@ static lk_rc local_write(lk_store_writer *base, const void *data, size_t size, l
  * rename without replacing, some have no links. */
 static lk_rc publish(const struct local_writer *writer, bool *created, lk_err *err)
 {
+    if (writer->in_place) {
+        *created = true;
+        return LK_OK;
+    }
     int failed =
         renameat2(AT_FDCWD, writer->temporary, AT_FDCWD, writer->final, RENAME_NOREPLACE) == 0 ? 0 : errno;
     if (failed == EINVAL || failed == ENOSYS || failed == ENOTSUP) {
@@ -377,8 +310,8 @@ static lk_rc publish(const struct local_writer *writer, bool *created, lk_err *e
 static lk_rc publish_durably(
     struct local_store *self, struct local_writer *writer, bool *created, lk_err *err)
 {
-    char *directory = parent_of(writer->final);
-    lk_rc rc = ensure_synced(self, directory, err);
+    char *directory = lk_local_parent_of(writer->final);
+    lk_rc rc = lk_local_ensure_synced(self, directory, err);
     rc = rc == LK_OK ? publish(writer, created, err) : rc;
     if (rc != LK_OK) {
         (void)unlink(writer->temporary);
@@ -395,140 +328,6 @@ static lk_rc publish_durably(
     return rc;
 }
 
-static lk_rc sync_names(void *context, const char *directory, lk_err *err)
-{
-    (void)context;
-    lk_rc rc = lk_directory_sync(directory, err);
-    if (rc == LK_E_NOT_FOUND) { /* what was written is gone: that is no answer to what anybody looks for */
-        err->rc = rc = LK_E_IO;
-    }
-    return rc;
-}
-
-/* Directories that are durable once what waits is synced. */
-static lk_rc local_sync(lk_store *store, lk_err *err)
-{
-    struct local_store *self = (struct local_store *)store;
-    char               *waiting[LOCAL_WAITING_MAX];
-    if (!self->puts_off) {
-        return LK_OK;
-    }
-    lk_mutex_lock(&self->mutex);
-    size_t   count = self->waiting_count;
-    uint64_t forgets = self->forgets;
-    memcpy(waiting, self->waiting, count * sizeof(char *));
-    self->waiting_count = 0;
-    lk_mutex_unlock(&self->mutex);
-    lk_rc rc = lk_late_sync(&self->late, sync_names, NULL, err);
-    for (size_t i = 0; i < count; i++) {
-        if (rc == LK_OK) {
-            remember_synced(self, waiting[i], forgets);
-        }
-        free(waiting[i]);
-    }
-    if (rc != LK_OK) {
-        lk_local_forget_synced(self); /* nor what another's call remembers now */
-    }
-    return rc;
-}
-
-/* To be remembered after the next sync; what finds no room is only synced once more. */
-static void remember_later(struct local_store *self, const char *directory)
-{
-    char *copy = strdup(directory);
-    lk_mutex_lock(&self->mutex);
-    if (self->waiting_count < LOCAL_WAITING_MAX) {
-        self->waiting[self->waiting_count++] = copy;
-        copy = NULL;
-    }
-    lk_mutex_unlock(&self->mutex);
-    free(copy);
-}
-
-/* Takes fd (-1: none) and the directory's path: both wait for the next sync. */
-static lk_rc add_late(struct local_store *self, int fd, char *directory, lk_err *err)
-{
-    lk_rc rc = LK_OK;
-    while (rc == LK_OK && !lk_late_add(&self->late, fd, directory)) {
-        rc = local_sync(&self->base, err);
-    }
-    if (rc != LK_OK) {
-        free(directory);
-        if (fd >= 0) {
-            (void)close(fd);
-        }
-    }
-    return rc;
-}
-
-static lk_rc add_directory(struct local_store *self, const char *directory, size_t size, lk_err *err)
-{
-    char *copy = strndup(directory, size);
-    if (lk_late_has(&self->late, copy)) {
-        free(copy);
-        return LK_OK;
-    }
-    return add_late(self, -1, copy, err);
-}
-
-/* The directory's own name and those above it, where they are not known to be durable. The highest first: what is above a
- * directory that waits waits, too. */
-static lk_rc put_off_above(struct local_store *self, const char *directory, lk_err *err)
-{
-    uint64_t    forgets = 0;
-    const char *at = directory;
-    lk_buf      above = {0}; /* of char * */
-    lk_rc       rc = LK_OK;
-    while (!is_synced(self, at, &forgets) && !lk_late_has(&self->late, at)) {
-        bool  at_root = strlen(at) <= strlen(self->root); /* above it when the root itself was made */
-        char *up = parent_of(at);
-        lk_buf_append(&above, &up, sizeof up);
-        at = up;
-        if (at_root) {
-            break;
-        }
-    }
-    for (size_t i = above.size / sizeof(char *); i > 0; i--) {
-        char *up = ((char **)(void *)above.data)[i - 1];
-        if (rc == LK_OK && access(up, R_OK) == 0) { /* the root's parent may not be ours to open */
-            rc = add_directory(self, up, strlen(up), err);
-        }
-        free(up);
-    }
-    lk_buf_deinit(&above);
-    return rc;
-}
-
-/* Takes fd (-1: none): it and the directory of path wait for the next sync, and the names of directories that are not
- * known to be durable: from the one that was there (`found`: as of a writer) up, and the made ones below it. */
-static lk_rc put_off(struct local_store *self, int fd, const char *path, size_t found, lk_err *err)
-{
-    char  *directory = parent_of(path);
-    size_t size = strlen(directory);
-    char  *there = strndup(directory, found > 0 ? found : size);
-    lk_rc  rc = put_off_above(self, there, err);
-    for (size_t at = found; found > 0 && rc == LK_OK && at < size;) {
-        rc = add_directory(self, directory, at, err);
-        const char *slash = memchr(directory + at + 1, '/', size - at - 1);
-        at = slash == NULL ? size : (size_t)(slash - directory);
-    }
-    if (rc == LK_OK) {
-        remember_later(self, directory);
-    }
-    if (rc == LK_OK && found > 0) {
-        remember_later(self, there);
-    }
-    free(there);
-    if (rc == LK_OK) {
-        return add_late(self, fd, directory, err);
-    }
-    free(directory);
-    if (fd >= 0) {
-        (void)close(fd);
-    }
-    return rc;
-}
-
 static lk_rc finish_late(struct local_writer *writer, bool *created, lk_err *err)
 {
     struct local_store *self = (struct local_store *)writer->base.store;
@@ -536,7 +335,7 @@ static lk_rc finish_late(struct local_writer *writer, bool *created, lk_err *err
     int                 fd = writer->fd;
     if (rc == LK_OK && *created) {
         writer->fd = -1;
-        rc = put_off(self, fd, writer->final, writer->found, err);
+        rc = lk_local_put_off(self, fd, writer->final, writer->found, err);
     }
     return rc;
 }
@@ -642,7 +441,7 @@ static lk_rc local_stage(lk_store *store, lk_bytes key, lk_bytes bytes, lk_store
     if (rc == LK_OK) {
         int fd = writer->fd;
         writer->fd = -1;
-        rc = add_late(self, fd, NULL, err);
+        rc = lk_local_add_late(self, fd, NULL, err);
     }
     if (rc != LK_OK) {
         local_abandon(base);
@@ -657,8 +456,8 @@ static lk_rc local_stage(lk_store *store, lk_bytes key, lk_bytes bytes, lk_store
 /* Synced at once, also where others are put off: there is no older object to fall back to. */
 static lk_rc rename_over(struct local_store *self, struct local_writer *writer, bool durable, lk_err *err)
 {
-    char *directory = parent_of(writer->final);
-    lk_rc rc = durable ? ensure_synced(self, directory, err) : LK_OK;
+    char *directory = lk_local_parent_of(writer->final);
+    lk_rc rc = durable ? lk_local_ensure_synced(self, directory, err) : LK_OK;
     if (rc == LK_OK && durable && fdatasync(writer->fd) != 0) {
         rc = lk_fail_errno(err, errno, "sync", writer->temporary);
     }
@@ -718,7 +517,7 @@ static lk_rc local_alias(lk_store *store, lk_bytes from, lk_bytes to, bool *crea
     } else if (failed != 0 && failed != EEXIST) {
         rc = lk_fail_errno(err, failed, "link", new);
     } else if (*created && self->puts_off) {
-        rc = put_off(self, -1, new, 0, err);
+        rc = lk_local_put_off(self, -1, new, 0, err);
     }
     free(old);
     free(new);
@@ -743,13 +542,14 @@ static const struct lk_store_ops local_ops = {
     .read = local_read,
     .reader_close = local_reader_close,
     .create = local_create,
+    .create_in_place = local_create_in_place,
     .write = local_write,
     .finish = local_finish,
     .abandon = local_abandon,
     .put_if_absent = local_put_if_absent,
     .list = lk_local_list,
     .list_names = lk_local_list_names,
-    .sync = local_sync,
+    .sync = lk_local_sync,
     .alias = local_alias,
     .replace = local_replace,
     .hint = local_hint,

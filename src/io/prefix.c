@@ -53,7 +53,7 @@ static void prefix_close(lk_store *store)
     free(self);
 }
 
-lk_store *lk_prefix_store_new(lk_store *store, lk_bytes directory)
+static prefix_store *prefix_new(lk_store *store, lk_bytes directory)
 {
     prefix_store *self = calloc(1, sizeof *self);
     LK_ASSERT(self != NULL);
@@ -64,5 +64,35 @@ lk_store *lk_prefix_store_new(lk_store *store, lk_bytes directory)
     lk_buf_append_bytes(&self->directory, directory);
     lk_buf_format(&self->uri, "%.*s/%.*s", LK_FMT(store->uri), LK_FMT(directory));
     self->wrap.base.uri = lk_buf_view(&self->uri);
+    return self;
+}
+
+lk_store *lk_prefix_store_new(lk_store *under, lk_bytes directory)
+{
+    return &prefix_new(under, directory)->wrap.base;
+}
+
+static lk_rc put_in_place(lk_store *store, lk_bytes key, lk_bytes bytes, bool *created, lk_err *err)
+{
+    lk_store_writer *writer = NULL;
+    lk_rc            rc = lk_store_create_in_place(store, key, &writer, err);
+    if (rc == LK_OK) {
+        rc = lk_store_write(writer, bytes.data, bytes.size, err);
+        if (rc != LK_OK) {
+            lk_store_abandon(writer);
+        }
+    }
+    rc = rc == LK_OK ? lk_store_finish(writer, err) : rc;
+    *created = rc == LK_OK;
+    return rc == LK_E_CONFLICT ? LK_OK : rc;
+}
+
+lk_store *lk_prefix_store_new_in_place(lk_store *under, lk_bytes directory)
+{
+    prefix_store *self = prefix_new(under, directory);
+    if (self->wrap.ops.create_in_place != NULL) {
+        self->wrap.ops.create = self->wrap.ops.create_in_place;
+        self->wrap.ops.put_if_absent = put_in_place;
+    }
     return &self->wrap.base;
 }

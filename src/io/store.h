@@ -62,6 +62,9 @@ struct lk_store_ops {
     /* NULL: opened and read one after the other. See lk_store_fetch. */
     lk_rc (*fetch)(lk_store *store, lk_store_wanted *wanted, size_t count, lk_arena *arena, lk_err *err);
     lk_rc (*create)(lk_store *store, lk_bytes key, lk_store_writer **out, lk_err *err);
+    /* NULL: create. The object has its name from the beginning, so rules 1 and 5 hold for it after finish and abandon only:
+     * for directories into which nobody looks before an object elsewhere names them. LK_E_CONFLICT at once. */
+    lk_rc (*create_in_place)(lk_store *store, lk_bytes key, lk_store_writer **out, lk_err *err);
     lk_rc (*write)(lk_store_writer *writer, const void *data, size_t size, lk_err *err);
     /* Makes the object durable and visible under its key (which must be new: LK_E_CONFLICT). */
     lk_rc (*finish)(lk_store_writer *writer, lk_err *err); /* closes the writer, also when it fails */
@@ -153,6 +156,13 @@ static inline LK_MUST_CHECK lk_rc lk_store_create(
 {
     lk_assert_no_mutex();
     return store->ops->create(store, key, out, err);
+}
+static inline LK_MUST_CHECK lk_rc lk_store_create_in_place(
+    lk_store *store, lk_bytes key, lk_store_writer **out, lk_err *err)
+{
+    lk_assert_no_mutex();
+    return store->ops->create_in_place == NULL ? store->ops->create(store, key, out, err)
+                                               : store->ops->create_in_place(store, key, out, err);
 }
 static inline LK_MUST_CHECK lk_rc lk_store_write(
     lk_store_writer *writer, const void *data, size_t size, lk_err *err)

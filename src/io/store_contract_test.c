@@ -281,6 +281,64 @@ static void finishing_under_a_taken_name_is_a_conflict(void **state)
     assert_int_equal(entries_of(f, "t"), 1);
 }
 
+/* Of a store that cannot: the same, seen from outside after its end. */
+static void an_object_created_in_place_is_there_afterwards_or_gone(void **state)
+{
+    fixture         *f = *state;
+    lk_store_writer *writer = NULL;
+    char             large[100000];
+    memset(large, 7, sizeof large);
+    for (int abandoned = 0; abandoned < 2; abandoned++) {
+        const char *name = abandoned ? "new/deep/gone" : "new/deep/there";
+        assert_int_equal(lk_store_create_in_place(f->store, lk_bytes_of(name), &writer, &f->err), LK_OK);
+        assert_int_equal(lk_store_write(writer, "abc", 3, &f->err), LK_OK);
+        assert_int_equal(lk_store_write(writer, large, sizeof large, &f->err), LK_OK);
+        if (abandoned) {
+            lk_store_abandon(writer);
+        } else {
+            assert_int_equal(lk_store_finish(writer, &f->err), LK_OK);
+        }
+    }
+    lk_bytes there = get(f, "new/deep/there");
+    assert_int_equal(there.size, 3 + sizeof large);
+    assert_memory_equal(there.data, "abc", 3);
+    assert_memory_equal(there.data + 3, large, sizeof large);
+    assert_absent(f, "new/deep/gone");
+    assert_int_equal(entries_of(f, "new/deep"), 1);
+    /* a taken name is refused at the beginning or at the end, and what has it stays */
+    lk_rc rc = lk_store_create_in_place(f->store, LK_LITERAL("new/deep/there"), &writer, &f->err);
+    if (rc == LK_OK) {
+        assert_int_equal(lk_store_write(writer, "other", 5, &f->err), LK_OK);
+        rc = lk_store_finish(writer, &f->err);
+    }
+    assert_int_equal(rc, LK_E_CONFLICT);
+    assert_int_equal(get(f, "new/deep/there").size, there.size);
+    assert_int_equal(lk_store_sync(f->store, &f->err), LK_OK);
+}
+
+/* What a writer of a directory of its own sees: the contract of put_if_absent and create stays. */
+static void a_prefix_in_place_puts_and_creates(void **state)
+{
+    fixture         *f = *state;
+    lk_store        *inside = lk_prefix_store_new_in_place(f->store, LK_LITERAL("own/x"));
+    lk_store_writer *writer = NULL;
+    bool             created = false;
+    assert_int_equal(
+        lk_store_put_if_absent(inside, LK_LITERAL("d/a"), LK_LITERAL("first"), &created, &f->err), LK_OK);
+    assert_true(created);
+    assert_int_equal(
+        lk_store_put_if_absent(inside, LK_LITERAL("d/a"), LK_LITERAL("second"), &created, &f->err), LK_OK);
+    assert_false(created);
+    assert_int_equal(lk_store_create(inside, LK_LITERAL("d/b"), &writer, &f->err), LK_OK);
+    assert_int_equal(lk_store_write(writer, "bytes", 5, &f->err), LK_OK);
+    assert_int_equal(lk_store_finish(writer, &f->err), LK_OK);
+    lk_store_close(inside);
+    assert_true(lk_bytes_equal(get(f, "own/x/d/a"), LK_LITERAL("first")));
+    assert_true(lk_bytes_equal(get(f, "own/x/d/b"), LK_LITERAL("bytes")));
+    assert_int_equal(entries_of(f, "own/x/d"), 2);
+    assert_int_equal(lk_store_sync(f->store, &f->err), LK_OK);
+}
+
 static void ranges_are_read_whole_or_not_at_all(void **state)
 {
     fixture         *f = *state;
@@ -589,6 +647,9 @@ static void one_reader_serves_many_threads(void **state)
         cmocka_unit_test_setup_teardown(an_object_is_invisible_until_finished, open, close_body),        \
         cmocka_unit_test_setup_teardown(an_abandoned_object_leaves_nothing, open, close_body),           \
         cmocka_unit_test_setup_teardown(finishing_under_a_taken_name_is_a_conflict, open, close_body),   \
+        cmocka_unit_test_setup_teardown(                                                                 \
+            an_object_created_in_place_is_there_afterwards_or_gone, open, close_body),                   \
+        cmocka_unit_test_setup_teardown(a_prefix_in_place_puts_and_creates, open, close_body),           \
         cmocka_unit_test_setup_teardown(ranges_are_read_whole_or_not_at_all, open, close_body),          \
         cmocka_unit_test_setup_teardown(                                                                 \
             small_objects_are_fetched_together_and_large_ones_are_told_of, open, close_body),            \

@@ -124,7 +124,7 @@ typedef struct wrap_writer {
     uint64_t         note;
 } wrap_writer;
 
-static lk_rc wrap_create(lk_store *store, lk_bytes key, lk_store_writer **out, lk_err *err)
+static lk_rc create(lk_store *store, lk_bytes key, bool in_place, lk_store_writer **out, lk_err *err)
 {
     lk_store_call    call = {.verb = LK_STORE_VERB_CREATE, .key = key};
     lk_store_writer *writer = NULL;
@@ -132,7 +132,9 @@ static lk_rc wrap_create(lk_store *store, lk_bytes key, lk_store_writer **out, l
     if (rc != LK_OK) {
         return rc;
     }
-    rc = leave(store, &call, lk_store_create(under(store), call.key, &writer, err), err);
+    rc = in_place ? lk_store_create_in_place(under(store), call.key, &writer, err)
+                  : lk_store_create(under(store), call.key, &writer, err);
+    rc = leave(store, &call, rc, err);
     if (rc != LK_OK) {
         lk_store_abandon(writer);
         return rc;
@@ -145,6 +147,16 @@ static lk_rc wrap_create(lk_store *store, lk_bytes key, lk_store_writer **out, l
     }
     *out = writer;
     return LK_OK;
+}
+
+static lk_rc wrap_create(lk_store *store, lk_bytes key, lk_store_writer **out, lk_err *err)
+{
+    return create(store, key, false, out, err);
+}
+
+static lk_rc wrap_create_in_place(lk_store *store, lk_bytes key, lk_store_writer **out, lk_err *err)
+{
+    return create(store, key, true, out, err);
 }
 
 static lk_rc wrap_write(lk_store_writer *writer, const void *data, size_t size, lk_err *err)
@@ -367,6 +379,7 @@ void lk_wrap_store_init(lk_wrap_store *self, lk_store *beneath)
         .reader_close = wrap_reader_close,
         .fetch = can->fetch == NULL ? NULL : wrap_fetch,
         .create = wrap_create,
+        .create_in_place = can->create_in_place == NULL ? NULL : wrap_create_in_place,
         .write = wrap_write,
         .finish = wrap_finish,
         .abandon = wrap_abandon,

@@ -271,7 +271,7 @@ lk_rc lk_generation_write(const lk_lance_env *env, lk_generation_forms *forms, l
 {
     lk_lance_env inside = *env;
     *path = new_path(env->random, number, arena);
-    inside.store = lk_prefix_store_new(env->store, lk_shard_key(shard, *path, arena));
+    inside.store = lk_prefix_store_new_in_place(env->store, lk_shard_key(shard, *path, arena));
     inside.files = NULL;
     inside.budget =
         NULL; /* rows were charged as they came in; what is read must not decide what can be written */
