@@ -103,18 +103,23 @@ bool lk_page_crew_full(const lk_page_crew *crew)
     return crew->used == crew->job_count;
 }
 
+bool lk_page_crew_shares(const lk_page_crew *crew, const lk_leaf *leaf)
+{
+    return crew->pool != NULL && lk_leaf_bytes(leaf) >= SMALL_BYTES;
+}
+
 void lk_page_crew_start(lk_page_crew *crew, lk_leaf *leaf, uint32_t file_minor, size_t column)
 {
     LK_ASSERT(crew->used < crew->job_count);
     lk_page_job *job = &crew->jobs[(crew->oldest + crew->used++) % crew->job_count];
     lk_err       ignored = {0};
-    bool         small = lk_leaf_bytes(leaf) < SMALL_BYTES;
+    bool         shared = lk_page_crew_shares(crew, leaf);
     lk_leaf_take(leaf, &job->leaf);
     lk_page_make_room(&job->leaf);
     job->file_minor = file_minor;
     job->column = column;
     atomic_store(&job->state, QUEUED);
-    if (crew->pool == NULL || small) {
+    if (!shared) {
         wait_for(crew, job);
         return;
     }

@@ -29,6 +29,9 @@ void          lk_page_crew_close(lk_page_crew *crew); /* the same; accepts NULL 
 
 bool lk_page_crew_full(const lk_page_crew *crew);
 
+/* Whether a page of these rows is worth another thread, and there is one. */
+bool lk_page_crew_shares(const lk_page_crew *crew, const lk_leaf *leaf);
+
 /* Takes the rows of the leaf, which is empty afterwards; the crew is not full. */
 void lk_page_crew_start(lk_page_crew *crew, lk_leaf *leaf, uint32_t file_minor, size_t column);
 

@@ -63,10 +63,8 @@ static lk_rc put_items(
 
 int64_t lk_list_offset(const lk_list_node *node, int64_t index)
 {
-    const uint8_t *offsets = node->array->buffers[1];
-    uint64_t       offset = 0;
-    memcpy(&offset, offsets + (size_t)index * node->offset_bytes, node->offset_bytes);
-    return (int64_t)offset;
+    const char *offset = (const char *)node->array->buffers[1] + (size_t)index * node->offset_bytes;
+    return node->offset_bytes == 4 ? (int64_t)lk_load_u32(offset) : (int64_t)lk_load_u64(offset);
 }
 
 static bool is_null(const struct ArrowArray *array, int64_t index)

@@ -82,18 +82,18 @@ static void put_entry_levels(
     while (end < total && leaf->hidden > 0 && values < count) {
         values += lk_entry_visible(leaf, lk_entry_level(&leaf->defs, end++));
     }
-    lk_buf words = {0};
-    lk_buf_append_zeros(&words, (size_t)(end - first) * 2);
-    uint16_t *mapped = (uint16_t *)(void *)words.data;
-    memcpy(mapped, leaf->reps.data + first * 2, (size_t)(end - first) * 2);
-    put_level_block(&self->rep, mapped, end - first, data, begin, at);
+    put_level_block(
+        &self->rep, (const uint16_t *)(const void *)leaf->reps.data + first, end - first, data, begin, at);
     if (self->levels.max > 0) {
+        lk_buf words = {0};
+        lk_buf_append_zeros(&words, (size_t)(end - first) * 2);
+        uint16_t *mapped = (uint16_t *)(void *)words.data;
         for (uint64_t index = first; index < end; index++) {
             mapped[index - first] = self->levels.of_mark[lk_entry_level(&leaf->defs, index)];
         }
         put_level_block(&self->def, mapped, end - first, data, begin, at);
+        lk_buf_deinit(&words);
     }
-    lk_buf_deinit(&words);
     index_rows(self, first, end, last);
     self->entry = end;
 }

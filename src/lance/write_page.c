@@ -40,9 +40,15 @@ static uint8_t list_layer(bool nulls, bool empties)
  * reference counts the lists between a level and the values by the levels that these have. */
 static void find_list_levels(const lk_leaf *leaf, bool seen[2 * LK_LAYERS_MAX + 1])
 {
-    bool outside = false;
-    for (uint64_t index = 0; index < leaf->defs.size / 2; index++) {
-        seen[lk_entry_level(&leaf->defs, index)] = true;
+    bool     outside = false;
+    uint64_t count = leaf->defs.size / 2;
+    for (uint64_t index = 0; index < count;) {
+        if (index + 4 <= count && lk_load_u64(leaf->defs.data + index * 2) == 0) { /* mostly: plain values */
+            seen[0] = true;
+            index += 4;
+        } else {
+            seen[lk_entry_level(&leaf->defs, index++)] = true;
+        }
     }
     for (size_t layer = leaf->layer_count; layer-- > 0;) {
         bool own = seen[1 + 2 * layer] || seen[2 + 2 * layer];
