@@ -182,15 +182,18 @@ static lk_rc no_memory(lk_err *err)
     return lk_fail(err, LK_E_LIMIT, "no memory for a record");
 }
 
-/* Most columns of most requests are nulls alone: they are made when a value follows, or at the end. Booleans one by one:
- * nanoarrow 0.9 makes room for one bit only, however many it appends. */
+/* Most columns of most requests are nulls alone: they are made when a value follows, or at the end. Bits need room before:
+ * nanoarrow 0.9 makes it for one bit only, however many it appends. */
 static bool make_nulls(struct ArrowArray *array, lk_record_column column, size_t records)
 {
-    bool bits = columns[column].kind == LK_RECORD_BOOL, made = true;
-    for (int64_t due = (int64_t)records - array->length; made && due > 0; due -= bits ? 1 : due) {
-        made = ArrowArrayAppendNull(array, bits ? 1 : due) == NANOARROW_OK;
+    int64_t             due = (int64_t)records - array->length;
+    struct ArrowBuffer *bits = columns[column].kind == LK_RECORD_BOOL ? ArrowArrayBuffer(array, 1) : NULL;
+    int64_t             bytes = ((int64_t)records + 7) / 8;
+    if (due > 0 && bits != NULL && bytes > bits->size_bytes &&
+        ArrowBufferAppendFill(bits, 0, bytes - bits->size_bytes) != NANOARROW_OK) {
+        return false;
     }
-    return made;
+    return due <= 0 || ArrowArrayAppendNull(array, due) == NANOARROW_OK;
 }
 
 static bool is_made_at_the_end(lk_record_column column)
@@ -535,6 +538,13 @@ static lk_rc add_payload(lk_records *r, size_t record, bool payloads_due, lk_err
     const record_row  *row = row_at(r, record);
     int64_t            size = row->size;
     bool               added;
+    if (row->payload.data == NULL && size < 0) { /* nulls at the end */
+        return LK_OK;
+    }
+    if (!make_nulls(payloads, LK_RECORD_COLUMN_binary_payload, record) ||
+        !make_nulls(sizes, LK_RECORD_COLUMN_payload_size, record)) {
+        return no_memory(err);
+    }
     if (row->payload.data == NULL) {
         if (payloads_due && size >= 0) {
             return refuse(record, LK_RECORD_COLUMN_payload_size, "it is given, but no payload came", err);
@@ -576,6 +586,11 @@ lk_rc lk_records_finish(lk_records *r, bool payloads_due, struct ArrowArray *out
     }
     for (size_t record = 0; rc == LK_OK && record < count; record++) {
         rc = add_payload(r, record, payloads_due, err);
+    }
+    for (lk_record_column column = 0; rc == LK_OK && column < LK_RECORD_COLUMNS; column++) {
+        if (is_made_at_the_end(column) && !make_nulls(r->batch.children[column], column, count)) {
+            rc = no_memory(err);
+        }
     }
     if (rc != LK_OK) {
         return rc;
