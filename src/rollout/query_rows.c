@@ -144,72 +144,6 @@ size_t lk_query_next_rows(const lk_query_columns *columns, size_t batch_rows, co
                                                   : LK_QUERY_BATCH_ROWS;
 }
 
-/* -- rows of a dataset ----------------------------------------------------------------------------------------------- */
-
-static lk_rc concat(const struct ArrowSchema *schema, lk_buf *list, struct ArrowArray *out, lk_err *err)
-{
-    struct ArrowArray *arrays = (struct ArrowArray *)(void *)list->data;
-    size_t             count = list->size / sizeof *arrays;
-    lk_rc              rc = LK_OK;
-    if (count == 1) {
-        lk_array_move(&arrays[0], out);
-    } else {
-        rc = lk_array_concat(schema, arrays, count, out, err);
-    }
-    for (size_t i = 0; i < count; i++) {
-        lk_array_release(&arrays[i]);
-    }
-    lk_buf_deinit(list);
-    return rc;
-}
-
-/* Rows at addresses, in that order, in the columns of `to` that the dataset has; the others are null. */
-static lk_rc take_rows(lk_dataset *dataset, const uint64_t *addresses, size_t count,
-    const struct ArrowSchema *to, lk_cancel *cancel, struct ArrowArray *out, lk_err *err)
-{
-    const struct ArrowSchema *table = lk_dataset_schema(dataset);
-    lk_batches               *batches = NULL;
-    lk_buf                    list = {0};
-    size_t                    columns[LK_RECORD_COLUMNS], column_count = 0;
-    struct ArrowArray         whole = {0};
-    for (int64_t i = 0; i < to->n_children; i++) {
-        int64_t at = lk_schema_find(table, lk_bytes_of(to->children[i]->name));
-        if (at >= 0) {
-            columns[column_count++] = (size_t)at;
-        }
-    }
-    const lk_take_rows    rows = {LK_TAKE_ADDRESS, addresses, count};
-    const lk_scan_options options = {.columns = columns,
-        .column_count = column_count,
-        .dictionary_values = true,
-        .limit = UINT64_MAX,
-        .cancel = cancel};
-    lk_rc                 rc = lk_dataset_take(dataset, &rows, &options, &batches, err);
-    for (bool more = rc == LK_OK; more;) {
-        struct ArrowArray batch = {0}, aligned = {0};
-        rc = lk_batches_next(batches, &batch, err);
-        more = rc == LK_OK && batch.release != NULL;
-        if (more) {
-            rc = lk_rollout_rows_align(&batches->schema, &batch, to, &aligned, err);
-            more = rc == LK_OK;
-        }
-        if (more) {
-            lk_buf_append(&list, &aligned, sizeof aligned);
-        }
-    }
-    lk_batches_close(batches);
-    lk_rc joined = concat(to, &list, &whole, rc == LK_OK ? err : &(lk_err){0});
-    rc = rc == LK_OK ? joined : rc;
-    if (rc == LK_OK && whole.length != (int64_t)count) {
-        rc = lk_fail(err, LK_E_CORRUPT_FILE, "rows that were listed are gone");
-    }
-    if (rc == LK_OK) {
-        lk_array_move(&whole, out);
-    }
-    lk_array_release(&whole);
-    return rc;
-}
-
 /* -- fetching ---------------------------------------------------------------------------------------------------------- */
 
 typedef struct fetching {
@@ -286,30 +220,21 @@ static lk_rc take_group(fetching *f, size_t from, size_t to, const struct ArrowS
 {
     const lk_rollout_snapshot *snapshot = f->columns->snapshot;
     uint32_t                   source = f->places[f->order[from]].source;
-    lk_rollout_rows           *rows = source == LK_QUERY_BASE ? NULL : snapshot->sources[source];
-    lk_dataset                *dataset = NULL;
-    uint64_t                  *addresses = calloc(to - from + 1, sizeof *addresses);
-    lk_rc                      rc = LK_OK;
-    LK_ASSERT(addresses != NULL);
+    uint64_t          *rows = calloc(to - from + 1, sizeof *rows); /* addresses, or places in a source */
+    struct ArrowArray *out = &f->arrays[f->array_count];
+    LK_ASSERT(rows != NULL);
     for (size_t i = from; i < to; i++) {
-        uint64_t row = f->places[f->order[i]].row;
-        addresses[i - from] = rows == NULL ? row : rows->addresses[row];
+        rows[i - from] = f->places[f->order[i]].row;
         f->picks[f->order[i]] = (lk_pick){f->array_count, (int64_t)(i - from)};
     }
-    if (rows == NULL) {
-        dataset = lk_dataset_ref(snapshot->base);
-    } else {
-        rc = lk_rollout_rows_dataset(rows, &dataset, err);
-    }
-    if (rc == LK_OK) {
-        rc = take_rows(
-            dataset, addresses, to - from, schema, f->columns->cancel, &f->arrays[f->array_count], err);
-    }
+    lk_rc rc = source == LK_QUERY_BASE
+                   ? lk_rollout_take(snapshot->base, rows, to - from, schema, f->columns->cancel, out, err)
+                   : lk_rollout_rows_take(
+                         snapshot->sources[source], rows, to - from, schema, f->columns->cancel, out, err);
     if (rc == LK_OK) {
         f->owned[f->array_count++] = true;
     }
-    lk_dataset_unref(dataset);
-    free(addresses);
+    free(rows);
     return rc;
 }
 
@@ -336,6 +261,17 @@ static void borrow_group(fetching *f, size_t from, size_t to)
     f->array_count++;
 }
 
+/* Whether a column that is asked for is not in the source's memory. */
+static bool lacks_some(const lk_query_columns *columns, uint32_t source)
+{
+    uint64_t left_out = columns->snapshot->sources[source]->left_out;
+    bool     lacks = false;
+    for (size_t i = 0; left_out != 0 && i < columns->count; i++) {
+        lacks = lacks || (left_out >> columns->of_rows[i] & 1) != 0;
+    }
+    return lacks;
+}
+
 /* payload: of the payload alone, which is in no source's memory. */
 static lk_rc fetch(
     fetching *f, const struct ArrowSchema *schema, bool payload, struct ArrowArray *out, lk_err *err)
@@ -344,7 +280,7 @@ static lk_rc fetch(
     for (size_t from = 0, to; rc == LK_OK && from < f->count; from = to) {
         uint32_t source = f->places[f->order[from]].source;
         for (to = from + 1; to < f->count && f->places[f->order[to]].source == source; to++) {}
-        if (payload || source == LK_QUERY_BASE) {
+        if (payload || source == LK_QUERY_BASE || lacks_some(f->columns, source)) {
             rc = take_group(f, from, to, schema, err);
         } else {
             borrow_group(f, from, to);

@@ -131,6 +131,47 @@ static lk_rc keep(lk_rollout_rows *rows, struct ArrowArray *take, lk_err *err)
     return rc;
 }
 
+static bool is_list(const struct ArrowSchema *column)
+{
+    return strcmp(column->format, "+l") == 0;
+}
+
+lk_rc lk_rollout_rows_leave_out(lk_rollout_rows *rows, struct ArrowArray *batch, lk_err *err)
+{
+    const struct ArrowSchema *schema = rows->schema;
+    size_t                    count = (size_t)schema->n_children, kept = 0, bytes = 0;
+    for (size_t i = 0; i < count; i++) {
+        bytes += is_list(schema->children[i]) ? lk_array_bytes(schema->children[i], batch->children[i]) : 0;
+    }
+    if (bytes < LK_ROLLOUT_LISTS_KEPT || rows->env.store->far) {
+        return LK_OK;
+    }
+    struct ArrowSchema few_schema = {0};
+    struct ArrowArray  few = {0}, *columns = calloc(count + 1, sizeof *columns);
+    size_t            *chosen = calloc(count + 1, sizeof *chosen);
+    int64_t            length = batch->length;
+    LK_ASSERT(columns != NULL && chosen != NULL && batch->offset == 0);
+    for (size_t i = 0; i < count; i++) {
+        if (is_list(schema->children[i])) {
+            rows->left_out |= UINT64_C(1) << i;
+        } else {
+            chosen[kept] = i;
+            lk_array_move(batch->children[i], &columns[kept++]);
+        }
+    }
+    lk_array_release(batch);
+    lk_batch_of_columns(columns, kept, length, &few);
+    lk_rc rc = lk_schema_project(schema, chosen, kept, &few_schema, err);
+    if (rc == LK_OK) {
+        rc = lk_rollout_rows_align(&few_schema, &few, schema, batch, err);
+    }
+    lk_array_release(&few);
+    lk_schema_release(&few_schema);
+    free(columns);
+    free(chosen);
+    return rc;
+}
+
 /* Kept rows are many and small: their buffers lie together. */
 lk_rc lk_rollout_rows_keep(lk_rollout_rows *rows, const struct ArrowArray *batch, lk_err *err)
 {
@@ -199,6 +240,9 @@ static lk_rc take_memory(lk_rollout_rows *rows, const struct ArrowSchema *schema
     lk_rc              rc = join(schema, batches, batch_count, &few_schema, &whole, err);
     if (rc == LK_OK) {
         rc = lk_rollout_rows_align(&few_schema, &whole, rows->schema, &aligned, err);
+    }
+    if (rc == LK_OK) {
+        rc = lk_rollout_rows_leave_out(rows, &aligned, err);
     }
     if (rc == LK_OK) {
         for (uint64_t row = 0; row < (uint64_t)aligned.length; row++) { /* of fragment 0 */

@@ -2,7 +2,8 @@
 #define LK_ROLLOUT_ROWS_H
 /*
  * rows.h - a generation's rows as readers see them: one batch of its columns but the payload, in memory, without rows that
- * were deleted, are tombstones, or are older copies of an id.
+ * were deleted, are tombstones, or are older copies of an id. Lists that are large (LK_ROLLOUT_LISTS_KEPT) are left out, too,
+ * unless storage is far: whoever wants them takes them from the files.
  *
  * Of an id that is there more than once counts the last row, or the first when the generation has neither deletions nor a
  * `_tombstone` column (as lance 7 writes them: newest first).
@@ -23,12 +24,16 @@ lk_rollout_form *lk_rollout_form_new(void); /* refs = 1 */
 lk_rollout_form *lk_rollout_form_ref(lk_rollout_form *form);
 void             lk_rollout_form_unref(lk_rollout_form *form); /* accepts NULL */
 
+/* Bytes of a generation's lists that are kept in memory at most. */
+enum { LK_ROLLOUT_LISTS_KEPT = 256 * 1024 };
+
 typedef struct lk_rollout_rows {
     lk_uuid                   shard;
     uint64_t                  number;
     lk_bytes                  path;   /* below the shard's directory */
     const struct ArrowSchema *schema; /* of batch: the form's, null where the generation lacks a column */
     lk_shared_array          *batch;
+    uint64_t                  left_out; /* a bit a column of schema: null in batch, whatever the files have */
     const uint64_t           *addresses; /* of each row in dataset */
     size_t                    count, bytes;
     /* private */
@@ -62,8 +67,8 @@ LK_MUST_CHECK lk_rc lk_rollout_rows_of_base(lk_dataset *base, lk_budget *budget,
     lk_uuid shard, uint64_t number, struct lk_row_set *addresses, lk_rollout_rows **out, lk_err *err);
 
 /*
- * The rows of a generation that was just written, from memory: batches of a table's columns (borrowed, copied but the
- * payload), whose ids are distinct.
+ * The rows of a generation that was just written, from memory: batches of a table's columns (borrowed, copied but for what is
+ * left out), whose ids are distinct.
  */
 LK_MUST_CHECK lk_rc lk_rollout_rows_of(const lk_lance_env *env, lk_rollout_form *form, lk_uuid shard,
     const lk_shard_generation *generation, const struct ArrowSchema *schema, lk_shared_array *const *batches,
@@ -76,6 +81,14 @@ LK_MUST_CHECK lk_rc lk_rollout_rows_dataset(const lk_rollout_rows *rows, lk_data
 /* The same of a generation, whose reading takes memory of this budget, not of the one that all share. */
 LK_MUST_CHECK lk_rc lk_rollout_rows_dataset_within(
     const lk_rollout_rows *rows, lk_budget *budget, lk_dataset **out, lk_err *err);
+
+/* Some of them from the files, in this order, in the columns of `to`, null where the generation lacks one. LK_E_SNAPSHOT_GONE
+ * when the generation is gone. */
+LK_MUST_CHECK lk_rc lk_rollout_rows_take(const lk_rollout_rows *rows, const uint64_t *places, size_t count,
+    const struct ArrowSchema *to, lk_cancel *cancel, struct ArrowArray *out, lk_err *err);
+/* The same of a table, by its rows' addresses. */
+LK_MUST_CHECK lk_rc lk_rollout_take(lk_dataset *dataset, const uint64_t *addresses, size_t count,
+    const struct ArrowSchema *to, lk_cancel *cancel, struct ArrowArray *out, lk_err *err);
 
 lk_bytes lk_rollout_rows_id(const lk_rollout_rows *rows, size_t row);
 

@@ -178,6 +178,9 @@ static lk_rc keep_rows(loading *l, lk_err *err)
     lk_buf_append(&rows->storage, (const uint64_t *)addresses->buffers[1] + addresses->offset,
         selected * sizeof(uint64_t));
     rc = take_form(l, &live, &aligned, err);
+    if (rc == LK_OK && rows->base == NULL) {
+        rc = lk_rollout_rows_leave_out(rows, &aligned, err);
+    }
     if (rc == LK_OK) {
         rc = lk_rollout_rows_keep(rows, &aligned, err);
     }
@@ -214,6 +217,9 @@ static lk_rc read_alike(
             const uint64_t address = first + row;
             lk_buf_append(&rows->storage, &address, sizeof address);
         }
+        rc = lk_rollout_rows_leave_out(rows, &batch, err);
+    }
+    if (rc == LK_OK && *done) {
         rc = lk_rollout_rows_keep(rows, &batch, err);
     }
     lk_array_release(&batch);

@@ -12,7 +12,10 @@
 #include <inttypes.h>
 #include <stdlib.h>
 
-enum { RECALL_MS = 1000 };
+enum {
+    RECALL_MS = 1000,
+    MANY_ROWS = 128 /* more than single rows of many clients that came together */
+};
 
 /* -- the writer's questions ------------------------------------------------------------------------------------------- */
 
@@ -181,6 +184,9 @@ static void flushed(void *context, const lk_shard_manifest *manifest, const lk_s
         lk_rollout_view_give(s->view, made);
     }
     lk_rollout_view_tell(s->view, manifest, generation);
+    if (rows->row_count >= MANY_ROWS) { /* their ids, while the answer is under way */
+        lk_rollout_view_renew(s->view);
+    }
     lk_rollout_view_stir(s->view);
 }
 

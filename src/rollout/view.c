@@ -622,8 +622,7 @@ static void refresh_ahead(void *context)
     lk_mutex_unlock(&view->mutex);
 }
 
-/* Before what is known is too old, so that who asks again need not wait. */
-static void renew(lk_rollout_view *view)
+void lk_rollout_view_renew(lk_rollout_view *view)
 {
     lk_err ignored = {0};
     lk_mutex_lock(&view->mutex);
@@ -656,8 +655,8 @@ lk_rc lk_rollout_view_recall(lk_rollout_view *view, uint64_t age_ms, lk_rollout_
     if (last == NULL) {
         return lk_rollout_view_take(view, out, err);
     }
-    if (known_ms > age_ms / 2 || count > GIVEN_MAX / 2) {
-        renew(view);
+    if (known_ms > age_ms / 2 || count > GIVEN_MAX / 2) { /* before it is too old: who asks again need not wait */
+        lk_rollout_view_renew(view);
     }
     *out = grow(last, added, count);
     lk_rollout_snapshot_unref(last);

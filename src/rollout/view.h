@@ -86,6 +86,9 @@ lk_rollout_snapshot *lk_rollout_view_last(lk_rollout_view *view);
 /* Generations that snapshots were made of, and those of them that had to be read from storage. */
 void lk_rollout_view_count(const lk_rollout_view *view, uint64_t *wanted, uint64_t *loaded);
 
+/* What is known is renewed on the pool, if there is one, so that who asks next finds less to do. */
+void lk_rollout_view_renew(lk_rollout_view *view);
+
 /* Readers that wait: _stir wakes those that rest, _stirs counts such calls, _rest returns at the monotonic deadline or when the
  * count is no longer `stirs`, whichever is first. */
 void     lk_rollout_view_stir(lk_rollout_view *view);

@@ -24,16 +24,56 @@ static void add_row(finding *f, size_t index, struct ArrowArray *row)
     lk_buf_append(&f->parts, row, sizeof *row);
 }
 
-static void find_in_sources(lk_rollout_snapshot *snapshot, finding *f)
+/* The ids from `first` on that are in the same rows, of which memory lacks something: from the files. */
+static lk_rc add_from_files(const lk_rollout_snapshot *snapshot, const lk_rollout_place *places, size_t first,
+    lk_cancel *cancel, finding *f, lk_err *err)
 {
-    for (size_t i = 0; i < f->count; i++) {
-        lk_rollout_place  place;
+    uint64_t         *rows = calloc(f->count - first, sizeof *rows);
+    size_t           *indexes = calloc(f->count - first, sizeof *indexes), count = 0;
+    struct ArrowArray taken = {0};
+    LK_ASSERT(rows != NULL && indexes != NULL);
+    for (size_t i = first; i < f->count; i++) {
+        if (places[i].rows == places[first].rows) {
+            rows[count] = places[i].row;
+            indexes[count++] = i;
+        }
+    }
+    lk_rc rc =
+        lk_rollout_rows_take(places[first].rows, rows, count, &snapshot->form->schema, cancel, &taken, err);
+    lk_shared_array *shared = rc == LK_OK ? lk_array_share(&taken) : NULL;
+    for (size_t i = 0; rc == LK_OK && i < count; i++) {
         struct ArrowArray row = {0};
-        if (lk_rollout_snapshot_place(snapshot, f->ids[i], &place)) {
-            lk_shared_batch_slice(place.rows->batch, (int64_t)place.row, 1, &row);
+        lk_shared_batch_slice(shared, (int64_t)i, 1, &row);
+        add_row(f, indexes[i], &row);
+    }
+    lk_shared_array_unref(shared);
+    free(rows);
+    free(indexes);
+    return rc;
+}
+
+static lk_rc find_in_sources(lk_rollout_snapshot *snapshot, lk_cancel *cancel, finding *f, lk_err *err)
+{
+    lk_rollout_place *places = calloc(f->count + 1, sizeof *places);
+    lk_rc             rc = LK_OK;
+    LK_ASSERT(places != NULL);
+    for (size_t i = 0; i < f->count; i++) {
+        (void)lk_rollout_snapshot_place(snapshot, f->ids[i], &places[i]);
+    }
+    for (size_t i = 0; rc == LK_OK && i < f->count; i++) {
+        struct ArrowArray row = {0};
+        if (places[i].rows == NULL || f->done[i]) {
+            continue;
+        }
+        if (places[i].rows->left_out != 0) {
+            rc = add_from_files(snapshot, places, i, cancel, f, err);
+        } else {
+            lk_shared_batch_slice(places[i].rows->batch, (int64_t)places[i].row, 1, &row);
             add_row(f, i, &row);
         }
     }
+    free(places);
+    return rc;
 }
 
 /* Ids that the base table does not have need not be looked for in it. */
@@ -135,8 +175,8 @@ lk_rc lk_rollout_snapshot_find(lk_rollout_snapshot *snapshot, const lk_bytes *id
     finding f = {.ids = ids, .count = count, .wanted = wanted, .done = calloc(count + 1, sizeof(bool))};
     LK_ASSERT(f.done != NULL);
     f.left = lk_id_map_new(0);
-    find_in_sources(snapshot, &f);
-    lk_rc              rc = find_in_base(snapshot, schema, cancel, &f, err);
+    lk_rc rc = find_in_sources(snapshot, cancel, &f, err);
+    rc = rc == LK_OK ? find_in_base(snapshot, schema, cancel, &f, err) : rc;
     struct ArrowArray *arrays = (struct ArrowArray *)(void *)f.parts.data;
     if (rc == LK_OK) {
         rc = lk_array_concat(schema, arrays, f.found, out, err);
