@@ -32,7 +32,7 @@
 enum {
     LK_HTTP_QUEUE_BYTES = 256 * 1024,
     LK_HTTP_LENT_BYTES =
-        2 * 1024 * 1024, /* of content that its owner holds anyhow, and that is made while it is sent */
+        4 * 1024 * 1024, /* of content that its owner holds anyhow, and that is made while it is sent */
     LK_HTTP_TAKEN_MIN = 64 * 1024
 };
 

@@ -484,7 +484,7 @@ lk_rc lk_rollouts_check_storage_option(lk_rollouts *r, lk_bytes key, lk_bytes va
 static size_t thread_count(const lk_rollouts *r)
 {
     long   cores = sysconf(_SC_NPROCESSORS_ONLN);
-    size_t count = cores > 0 ? (size_t)cores : 1;
+    size_t count = cores > 2 ? (size_t)cores - 1 : 1; /* who asks works, too */
     return lk_data_dir_is_local(r->dir) || count > S3_THREADS ? count : S3_THREADS;
 }
 
