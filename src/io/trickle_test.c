@@ -19,7 +19,7 @@
 
 #include <cmocka.h>
 
-enum { CALLS_MAX = 256, STEP = 256 * 1024, SIZE = 5 * STEP + 1234 };
+enum { CALLS_MAX = 256, STEP = 64 * 1024, SIZE = 5 * STEP + 1234 };
 
 static struct {
     off_t    offset, size;
