@@ -219,18 +219,15 @@ lk_rc lk_generation_manifest_like(
 static lk_rc write_dataset(
     const lk_lance_env *env, generation_form *form, const lk_generation_rows *rows, lk_err *err)
 {
-    row_stream         stream = {.base = {.next = next_rows}, .rows = rows};
+    row_stream         stream = {.base = {.schema = form->schema, .next = next_rows}, .rows = rows};
     lk_change          change = {.env = env};
     lk_fragment_writer writer = {0};
     size_t             count = 0;
-    lk_rc              rc = lk_schema_copy(rows->schema, &stream.base.schema, err);
     lk_fragment_writer_init(&writer, &change, form->lance, rows->row_count);
     writer.compact = rows->row_count <= COMPACT_ROWS;
     writer.only_name = LK_LITERAL(LK_GENERATION_FILE);
     writer.kept = &form->rows;
-    if (rc == LK_OK) {
-        rc = lk_fragment_writer_write(&writer, &stream.base, err);
-    }
+    lk_rc rc = lk_fragment_writer_write(&writer, &stream.base, err);
     if (rc == LK_OK) {
         rc = lk_fragment_writer_number(&writer, 0, err);
     }
@@ -241,7 +238,6 @@ static lk_rc write_dataset(
     }
     lk_fragment_writer_deinit(&writer);
     lk_change_deinit(&change);
-    lk_schema_release(&stream.base.schema);
     return rc;
 }
 

@@ -182,6 +182,58 @@ lk_rc lk_rollout_rows_keep(lk_rollout_rows *rows, const struct ArrowArray *batch
 
 /* -- from memory --------------------------------------------------------------------------------------------------- */
 
+bool lk_rollout_same_type(const struct ArrowSchema *a, const struct ArrowSchema *b)
+{
+    bool same = strcmp(a->format, b->format) == 0 && a->n_children == b->n_children &&
+                a->dictionary == NULL && b->dictionary == NULL;
+    for (int64_t i = 0; same && i < a->n_children; i++) {
+        same = lk_rollout_same_type(a->children[i], b->children[i]);
+    }
+    return same;
+}
+
+/* Where each of the columns `to` is in a table's schema; false: one is missing. As a rule they are in the same order. */
+static bool find_all(const struct ArrowSchema *schema, const struct ArrowSchema *to, size_t *at)
+{
+    size_t next = 0, count = (size_t)schema->n_children;
+    for (int64_t i = 0; i < to->n_children; i++, next++) {
+        while (next < count && strcmp(schema->children[next]->name, to->children[i]->name) != 0) {
+            next++;
+        }
+        if (next == count) {
+            return false;
+        }
+        at[i] = next;
+    }
+    return true;
+}
+
+/* One batch whose columns are at these places, column by column: mostly they are shared as they are. */
+static lk_rc align_columns(const struct ArrowSchema *schema, lk_shared_array *batch, const size_t *at,
+    const struct ArrowSchema *to, struct ArrowArray *out, lk_err *err)
+{
+    size_t             count = (size_t)to->n_children;
+    struct ArrowArray *columns = calloc(count + 1, sizeof *columns);
+    lk_rc              rc = LK_OK;
+    LK_ASSERT(columns != NULL);
+    for (size_t i = 0; rc == LK_OK && i < count; i++) {
+        lk_shared_batch_column(batch, at[i], &columns[i]);
+        if (!lk_rollout_same_type(schema->children[at[i]], to->children[i])) {
+            lk_shared_array *column = lk_array_share(&columns[i]);
+            rc = lk_array_cast(schema->children[at[i]], column, to->children[i], 0, &columns[i], err);
+            lk_shared_array_unref(column);
+        }
+    }
+    if (rc == LK_OK) {
+        lk_batch_of_columns(columns, count, lk_shared_array_get(batch)->length, out);
+    }
+    for (size_t i = 0; rc != LK_OK && i < count; i++) {
+        lk_array_release(&columns[i]);
+    }
+    free(columns);
+    return rc;
+}
+
 /* The known columns of the batches but the payload, as one batch. */
 static lk_rc join(const struct ArrowSchema *schema, lk_shared_array *const *batches, size_t batch_count,
     struct ArrowSchema *few_schema, struct ArrowArray *out, lk_err *err)
@@ -237,9 +289,13 @@ static lk_rc take_memory(lk_rollout_rows *rows, const struct ArrowSchema *schema
 {
     struct ArrowSchema few_schema = {0};
     struct ArrowArray  whole = {0}, aligned = {0};
-    lk_rc              rc = join(schema, batches, batch_count, &few_schema, &whole, err);
-    if (rc == LK_OK) {
-        rc = lk_rollout_rows_align(&few_schema, &whole, rows->schema, &aligned, err);
+    size_t             at[LK_RECORD_COLUMNS];
+    lk_rc              rc = LK_OK;
+    if (batch_count == 1 && find_all(schema, rows->schema, at)) {
+        rc = align_columns(schema, batches[0], at, rows->schema, &aligned, err);
+    } else {
+        rc = join(schema, batches, batch_count, &few_schema, &whole, err);
+        rc = rc == LK_OK ? lk_rollout_rows_align(&few_schema, &whole, rows->schema, &aligned, err) : rc;
     }
     if (rc == LK_OK) {
         rc = lk_rollout_rows_leave_out(rows, &aligned, err);

@@ -103,17 +103,6 @@ static size_t select_rows(const loading *l, bool last_counts, uint8_t *selection
     return selected;
 }
 
-/* The same at every depth: format strings, and children's. */
-static bool same_type(const struct ArrowSchema *a, const struct ArrowSchema *b)
-{
-    bool same = strcmp(a->format, b->format) == 0 && a->n_children == b->n_children &&
-                a->dictionary == NULL && b->dictionary == NULL;
-    for (int64_t i = 0; same && i < a->n_children; i++) {
-        same = same_type(a->children[i], b->children[i]);
-    }
-    return same;
-}
-
 static bool has_deletions(const lk_dataset *dataset)
 {
     const lk_manifest *manifest = lk_dataset_manifest(dataset);
@@ -132,7 +121,7 @@ static bool is_form(const loading *l)
     bool                      same = l->schema.n_children == form->n_children + 1;
     for (int64_t i = 0; same && i < form->n_children; i++) {
         same = strcmp(l->schema.children[i]->name, form->children[i]->name) == 0 &&
-               same_type(l->schema.children[i], form->children[i]);
+               lk_rollout_same_type(l->schema.children[i], form->children[i]);
     }
     return same;
 }

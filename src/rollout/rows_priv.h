@@ -28,6 +28,9 @@ LK_MUST_CHECK lk_rc lk_rollout_rows_fetch(const lk_lance_env *env, lk_rollout_fo
 /* What generations like this one share; NULL when it has rows to hide, or is none of ours. */
 LK_MUST_CHECK lk_rc lk_rollout_rows_alike(const lk_rollout_rows *rows, lk_alike **out, lk_err *err);
 
+/* The same at every depth: format strings, and children's; no dictionaries. */
+bool lk_rollout_same_type(const struct ArrowSchema *a, const struct ArrowSchema *b);
+
 /* Of a batch of rows->schema that a generation's files have, large lists become null (rows.h). */
 LK_MUST_CHECK lk_rc lk_rollout_rows_leave_out(lk_rollout_rows *rows, struct ArrowArray *batch, lk_err *err);
 
