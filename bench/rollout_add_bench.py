@@ -3,6 +3,8 @@
 In process (rollout_adds.c) against the embedded published store, in turns; over HTTP with the load generator. The peers
 never call fsync; the machine's floor is a new durable file twice over: the wave of a flush, and the manifest that lists it.
 """
+import os
+
 import rollout_measure as rollout
 
 import measure
@@ -32,6 +34,7 @@ def single(directory, peers, floor, note):
 
 def merging(directory, note):
     """P8: every add merges; the best of three runs' slowest add."""
+    os.sync()  # the peers never do: what they wrote would go to the disk beside what is measured now
     slowest = [rollout.tool("rollout_adds", directory / f"merging-{turn}", f"adds={measure.size(200, 5)}", "merge=1",
                             "before=5", "fsync=always")["max_ms"] for turn in range(measure.size(3, 1))]
     measure.report("slowest of 200 adds, each with a merge", "ms", min(slowest), target="<= 6",
