@@ -272,12 +272,12 @@ static lk_rc join(const struct ArrowSchema *schema, lk_shared_array *const *batc
 }
 
 /* Rows of one request that are large are kept as they are: a copy would take longer than all else that is done to see them.
- * With payloads they would keep those, too. */
-static bool may_share(const struct ArrowSchema *schema, lk_shared_array *const *batches, size_t batch_count,
-    const struct ArrowSchema *aligned_schema, const struct ArrowArray *aligned)
+ * With payloads, or lists that are left out, they would keep those, too. */
+static bool may_share(const lk_rollout_rows *rows, const struct ArrowSchema *schema,
+    lk_shared_array *const *batches, size_t batch_count, const struct ArrowArray *aligned)
 {
     int64_t at = lk_schema_find(schema, LK_LITERAL("binary_payload"));
-    if (batch_count > 1 || lk_array_bytes(aligned_schema, aligned) < SHARED_FROM) {
+    if (batch_count > 1 || rows->left_out != 0 || lk_array_bytes(rows->schema, aligned) < SHARED_FROM) {
         return false;
     }
     const struct ArrowArray *batch = lk_shared_array_get(batches[0]);
@@ -304,7 +304,7 @@ static lk_rc take_memory(lk_rollout_rows *rows, const struct ArrowSchema *schema
         for (uint64_t row = 0; row < (uint64_t)aligned.length; row++) { /* of fragment 0 */
             lk_buf_append(&rows->storage, &row, sizeof row);
         }
-        rc = may_share(schema, batches, batch_count, rows->schema, &aligned)
+        rc = may_share(rows, schema, batches, batch_count, &aligned)
                  ? keep(rows, &aligned, err)
                  : lk_rollout_rows_keep(rows, &aligned, err);
     }

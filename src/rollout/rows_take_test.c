@@ -194,6 +194,48 @@ static void rows_just_written_are_left_out_as_well(void **state)
     lk_rollout_snapshot_unref(snapshot);
 }
 
+static void (*release_batch)(struct ArrowArray *array);
+static bool batch_released;
+
+static void note_release(struct ArrowArray *array)
+{
+    batch_released = true;
+    release_batch(array);
+}
+
+/* Narrow columns that are large themselves are copied: those of the request would keep its lists, which nobody counts. */
+static void what_is_left_out_is_let_go_of(void **state)
+{
+    lk_err           err = {0};
+    lk_buf           text = {0};
+    lk_rollout_rows *made = NULL;
+    lk_rollout_form *form = lk_rollout_form_new();
+    lk_buf_append_text(&text, "{\"id\":\"w\",\"rollout_id\":\"x\",\"output_tokens\":[0");
+    for (int i = 1; i < 3 * TOKENS; i++) {
+        lk_buf_append_text(&text, ",1");
+    }
+    lk_buf_append_text(&text, "],\"content\":\"");
+    for (int i = 0; i < 10 * TOKENS; i++) {
+        lk_buf_append_text(&text, "c");
+    }
+    lk_buf_append_text(&text, "\"}\n");
+    struct ArrowArray batch = fixture_records(text.data);
+    batch_released = false;
+    release_batch = batch.release;
+    batch.release = note_release;
+    lk_shared_array          *shared = lk_array_share(&batch);
+    const lk_shard_generation generation = {.number = 1, .path = LK_LITERAL("0_gen_1")};
+    assert_int_equal(lk_rollout_rows_of(&fixture.env, form, (lk_uuid){0}, &generation,
+                         lk_dataset_schema(fixture.base), &shared, 1, &made, &err),
+        LK_OK);
+    assert_true(made->left_out != 0 && made->bytes > 10 * TOKENS);
+    lk_shared_array_unref(shared);
+    assert_true(batch_released);
+    lk_rollout_rows_unref(made);
+    lk_rollout_form_unref(form);
+    lk_buf_deinit(&text);
+}
+
 /* The last test: afterwards the store lacks a generation. */
 static void a_generation_that_is_gone_is_said_to_be(void **state)
 {
@@ -220,6 +262,7 @@ int main(void)
         cmocka_unit_test(lists_come_from_the_files_when_they_are_asked_for),
         cmocka_unit_test(rows_are_found_whole_by_their_ids),
         cmocka_unit_test(rows_just_written_are_left_out_as_well),
+        cmocka_unit_test(what_is_left_out_is_let_go_of),
         cmocka_unit_test(a_generation_that_is_gone_is_said_to_be),
     };
     return cmocka_run_group_tests_name("rows_take", tests, open_large, close_large);

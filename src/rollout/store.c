@@ -74,10 +74,12 @@ static lk_rc select_new(const lk_rollout_store *s, const struct ArrowSchema *sch
         const struct ArrowArray *dead = tombstone_at < 0 ? NULL : batch->children[tombstone_at];
         lk_bytes                 id = lk_cell_text(batch->children[id_at], row);
         struct ArrowArray        found = {0};
+        lk_rollout_place         place;
         size_t                   wanted;
         selection[row] = 0;
         if ((dead != NULL && ArrowBitGet(dead->buffers[1], dead->offset + row) != 0) ||
-            !lk_id_map_add(seen, id, (lk_id_place){0})) {
+            !lk_id_map_add(seen, id, (lk_id_place){0}) ||
+            lk_rollout_snapshot_place(s->admitted, id, &place)) { /* that it is there is enough */
             continue;
         }
         lk_rc rc = lk_rollout_snapshot_find(s->admitted, &id, 1, NULL, &found, &wanted, err);
