@@ -319,13 +319,13 @@ lk_rc lk_http_server_open(lk_http_server **out, const lk_http_options *options, 
     lk_mutex_init(&server->tls_mutex, LK_RANK_LEAF);
     server->loops = calloc(server->options.loop_count, sizeof *server->loops);
     LK_ASSERT(server->loops != NULL);
+    *out = server; /* whom handlers ask: the first may run before this returns */
     lk_rc rc = start(server, err);
     if (rc != LK_OK) {
         lk_http_server_close(server);
-        return rc;
+        *out = NULL;
     }
-    *out = server;
-    return LK_OK;
+    return rc;
 }
 
 const char *lk_http_server_address(const lk_http_server *server)

@@ -66,7 +66,7 @@ typedef struct lk_http_options {
     void *context;
 } lk_http_options;
 
-/* Listens and serves. LK_E_ADDRESS_IN_USE, LK_E_INVALID_CONFIG, LK_E_IO. */
+/* Listens and serves; *out is set before the first handler runs. LK_E_ADDRESS_IN_USE, LK_E_INVALID_CONFIG, LK_E_IO. */
 LK_MUST_CHECK lk_rc lk_http_server_open(lk_http_server **out, const lk_http_options *options, lk_err *err);
 const char         *lk_http_server_address(const lk_http_server *server); /* with the real port; borrowed */
 

@@ -7,12 +7,15 @@
 #include <arpa/inet.h>
 #include <netinet/in.h>
 #include <poll.h>
+#include <pthread.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdatomic.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -537,6 +540,61 @@ static void explain(lk_http_exchange *x, void *context, int status, lk_buf *text
     lk_buf_format(text, "; ask %d", status);
 }
 
+/* -- the first request ------------------------------------------------------------------------------------------- */
+
+static lk_http_server *young;
+static atomic_int      unknown; /* requests whose handler did not know the server */
+
+static void ask_server(lk_http_exchange *x, void *context, uint64_t *body_max)
+{
+    lk_buf body = {0};
+    *body_max = 0;
+    atomic_fetch_add(&unknown, young == NULL);
+    lk_http_answer(x, 200, "text/plain", &body);
+}
+
+/* Asks as soon as somebody listens there; from another address, so that it never meets itself. */
+static void *ask_at_once(void *context)
+{
+    static const char        request[] = "GET / HTTP/1.1\r\nHost: h\r\nConnection: close\r\n\r\n";
+    const struct sockaddr_in to = {
+        .sin_family = AF_INET, .sin_port = *(in_port_t *)context, .sin_addr.s_addr = htonl(0x7f000001)};
+    const struct sockaddr_in from = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(0x7f000002)};
+    for (bool asked = false; !asked;) {
+        char answer[256];
+        int  fd = socket(AF_INET, SOCK_STREAM, 0);
+        asked = bind(fd, (const struct sockaddr *)&from, sizeof from) == 0 &&
+                connect(fd, (const struct sockaddr *)&to, sizeof to) == 0 &&
+                send(fd, request, sizeof request - 1, MSG_NOSIGNAL) > 0;
+        while (asked && recv(fd, answer, sizeof answer, 0) > 0) {}
+        close(fd);
+    }
+    return NULL;
+}
+
+static void handlers_know_the_server_from_the_first_request_on(void **state)
+{
+    enum { ROUNDS = 40 };
+    lk_err          err = {0};
+    char            address[64];
+    lk_http_options options = {
+        .address = "127.0.0.1:0", .loop_count = 8, .worker_count = 64, .admit = ask_server, .run = run};
+    assert_int_equal(lk_http_server_open(&young, &options, &err), LK_OK);
+    (void)snprintf(address, sizeof address, "%s", lk_http_server_address(young));
+    lk_http_server_close(young);
+    options.address = address;
+    in_port_t port = htons((uint16_t)strtoul(strrchr(address, ':') + 1, NULL, 10));
+    for (int i = 0; i < ROUNDS; i++) {
+        pthread_t asker;
+        young = NULL;
+        assert_int_equal(pthread_create(&asker, NULL, ask_at_once, &port), 0);
+        assert_int_equal(lk_http_server_open(&young, &options, &err), LK_OK);
+        assert_int_equal(pthread_join(asker, NULL), 0);
+        lk_http_server_close(young);
+    }
+    assert_int_equal(atomic_load(&unknown), 0);
+}
+
 static int open_server(void **state)
 {
     lk_err                err = {0};
@@ -584,6 +642,7 @@ int main(void)
         cmocka_unit_test(limits_change_for_what_comes_next),
         cmocka_unit_test(an_answer_that_is_short_closes_the_connection),
         cmocka_unit_test(many_connections_at_once_are_served),
+        cmocka_unit_test(handlers_know_the_server_from_the_first_request_on),
         cmocka_unit_test(draining_waits_for_what_runs_and_refuses_the_rest),
     };
     return cmocka_run_group_tests_name("http", tests, open_server, close_server);
