@@ -46,14 +46,15 @@ uint64_t lk_rollout_stored_bytes(const lk_manifest *manifest)
 
 /* -- which rows -------------------------------------------------------------------------------------------------------- */
 
-/* What merging a generation reads: payloads lie only in its file. */
+/* What merging a generation reads: payloads lie only in its file, where lists of one value take next to nothing. */
 static lk_rc bytes_of(lk_rollout_rows *rows, uint64_t *bytes, lk_err *err)
 {
     lk_dataset *dataset = NULL;
     lk_rc       rc = lk_rollout_rows_dataset(rows, &dataset, err);
     if (rc == LK_OK) {
         uint64_t stored = lk_rollout_stored_bytes(lk_dataset_manifest(dataset));
-        *bytes = stored > rows->bytes ? stored : rows->bytes;
+        uint64_t made = rows->bytes + rows->left_out_bytes;
+        *bytes = stored > made ? stored : made;
     }
     lk_dataset_unref(dataset);
     return rc;

@@ -146,6 +146,7 @@ lk_rc lk_rollout_rows_leave_out(lk_rollout_rows *rows, struct ArrowArray *batch,
     if (bytes < LK_ROLLOUT_LISTS_KEPT || rows->env.store->far) {
         return LK_OK;
     }
+    rows->left_out_bytes = bytes;
     struct ArrowSchema few_schema = {0};
     struct ArrowArray  few = {0}, *columns = calloc(count + 1, sizeof *columns);
     size_t            *chosen = calloc(count + 1, sizeof *chosen);

@@ -34,7 +34,8 @@ typedef struct lk_rollout_rows {
     const struct ArrowSchema *schema; /* of batch: the form's, null where the generation lacks a column */
     lk_shared_array          *batch;
     uint64_t                  left_out; /* a bit a column of schema: null in batch, whatever the files have */
-    const uint64_t           *addresses; /* of each row in dataset */
+    size_t                    left_out_bytes; /* what those would take in memory */
+    const uint64_t           *addresses;      /* of each row in dataset */
     size_t                    count, bytes;
     /* private */
     atomic_uint      refs;

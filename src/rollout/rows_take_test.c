@@ -72,6 +72,7 @@ static void expect_left_out(const lk_rollout_rows *rows)
     const struct ArrowArray *tokens = lk_shared_array_get(rows->batch)->children[at];
     assert_true((rows->left_out >> at & 1) != 0);
     assert_true(rows->bytes < 64 * 1024);
+    assert_in_range(rows->left_out_bytes, LARGE_ROWS * TOKENS * 4, LARGE_ROWS * TOKENS * 5);
     assert_int_equal(tokens->length, LARGE_ROWS);
     assert_int_equal(tokens->null_count, LARGE_ROWS);
 }

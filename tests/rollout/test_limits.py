@@ -366,3 +366,15 @@ def test_lists_of_other_lengths_than_the_tokens_are_refused_when_asked_for(tmp_p
         assert instance.ids("rl") == ["r"]
     with rollout.Instance(tmp_path) as instance:
         instance.add("rl", [wrong])
+
+
+def test_lists_of_one_value_are_merged_though_they_are_larger_than_the_cache(tmp_path):
+    """On disk such lists take next to nothing, and in memory all that they are."""
+    tokens = "[" + ",".join(["0"] * 400_000) + "]"
+    records = ",".join(f'{{"id":"r{number}","rollout_id":"t","output_tokens":{tokens}}}' for number in range(64))
+    with rollout.Instance(tmp_path, extra=["--rollout-cache-bytes", str(64 * MIB)]) as instance:
+        instance.create("rl")
+        instance.call("POST", "/api/v1/rollouts/rl/records", 201, body=f'{{"records":[{records}]}}'.encode(),
+                      headers={"Content-Type": "application/json"})
+        instance.merge("rl")
+        assert instance.get("rl", "r63")["output_tokens"] == [0] * 400_000
