@@ -738,7 +738,8 @@ static void describe(const lk_file_writer *self, lk_arena *arena, lk_file_writte
 lk_rc lk_file_writer_finish(lk_file_writer *self, lk_arena *arena, lk_file_written *out, lk_err *err)
 {
     lk_rc rc = self->v20 != NULL ? lk_v20_writer_flush(self->v20, err) : LK_OK;
-    for (size_t index = 0; rc == LK_OK && index < self->column_count; index++) { /* other threads begin with these */
+    /* First those that other threads can begin with. */
+    for (size_t index = 0; rc == LK_OK && index < self->column_count; index++) {
         if (lk_page_crew_shares(self->crew, &self->columns[index].leaf)) {
             rc = flush(self, &self->columns[index], err);
         }

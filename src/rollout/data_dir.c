@@ -243,7 +243,7 @@ static lk_rc place_locally(lk_data_dir *dir, lk_bytes name, lk_data_place *out, 
         lk_arena_format(&arena, "%.*s/%.*s" SUFFIX, LK_FMT(lk_buf_view(&dir->path)), LK_FMT(name));
     lk_rc rc = lk_local_store_open(&out->beneath, path, dir->durable, err);
     if (rc == LK_OK && dir->durable) {
-        lk_local_store_trickle(out->beneath); /* of merges in the background, mostly; adds have stores of their own */
+        lk_local_store_trickle(out->beneath); /* of merges in the background; adds have others */
         rc = lk_local_store_open_late(&out->late_beneath, path, dir->syncers, err);
     }
     if (rc == LK_OK && dir->durable) {

@@ -655,8 +655,8 @@ lk_rc lk_rollout_view_recall(lk_rollout_view *view, uint64_t age_ms, lk_rollout_
     if (last == NULL) {
         return lk_rollout_view_take(view, out, err);
     }
-    if (known_ms > age_ms / 2 || count > GIVEN_MAX / 2) { /* before it is too old: who asks again need not wait */
-        lk_rollout_view_renew(view);
+    if (known_ms > age_ms / 2 || count > GIVEN_MAX / 2) {
+        lk_rollout_view_renew(view); /* before it is too old: who asks again need not wait */
     }
     *out = grow(last, added, count);
     lk_rollout_snapshot_unref(last);
