@@ -56,14 +56,21 @@ static void put(lk_store *store, const char *key, lk_err *err)
     free(bytes);
 }
 
+static lk_data_dir *open_place(bool durable, lk_data_place *place)
+{
+    lk_err       err = {0};
+    lk_data_dir *dir = NULL;
+    assert_int_equal(lk_data_dir_open(&dir, lk_bytes_of(root), NULL, durable, &err), LK_OK);
+    assert_int_equal(lk_data_dir_place(dir, LK_LITERAL("s"), place, &err), LK_OK);
+    return dir;
+}
+
 /* What merges in the background write trickles: its sync at the end would be a second in which nobody else's ends. */
 static void a_stores_own_files_trickle_and_those_of_adds_are_sent(void **state)
 {
     lk_err        err = {0};
-    lk_data_dir  *dir = NULL;
     lk_data_place place;
-    assert_int_equal(lk_data_dir_open(&dir, lk_bytes_of(root), NULL, true, &err), LK_OK);
-    assert_int_equal(lk_data_dir_place(dir, LK_LITERAL("s"), &place, &err), LK_OK);
+    lk_data_dir  *dir = open_place(true, &place);
     put(place.store, "data/merged", &err);
     assert_true(waits > SIZE / (1024 * 1024));
     waits = sends = 0;
@@ -81,10 +88,8 @@ static void a_stores_own_files_trickle_and_those_of_adds_are_sent(void **state)
 static void nothing_is_sent_without_durability(void **state)
 {
     lk_err        err = {0};
-    lk_data_dir  *dir = NULL;
     lk_data_place place;
-    assert_int_equal(lk_data_dir_open(&dir, lk_bytes_of(root), NULL, false, &err), LK_OK);
-    assert_int_equal(lk_data_dir_place(dir, LK_LITERAL("s"), &place, &err), LK_OK);
+    lk_data_dir  *dir = open_place(false, &place);
     put(place.store, "data/merged", &err);
     put(place.late, "data/added", &err);
     assert_int_equal(waits + sends, 0);

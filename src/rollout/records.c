@@ -562,8 +562,7 @@ static lk_rc add_payload(lk_records *r, size_t record, bool payloads_due, lk_err
         size = view.size_bytes;
         added = ArrowArrayAppendBytes(payloads, view) == NANOARROW_OK;
     }
-    added = added &&
-            (size < 0 ? ArrowArrayAppendNull(sizes, 1) : ArrowArrayAppendInt(sizes, size)) == NANOARROW_OK;
+    added = added && ArrowArrayAppendInt(sizes, size) == NANOARROW_OK;
     return added ? LK_OK : no_memory(err);
 }
 

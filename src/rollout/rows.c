@@ -5,6 +5,7 @@
 #include "arrow/ipc.h"
 #include "arrow/schema.h"
 #include "io/prefix.h"
+#include "lance/nested.h"
 #include "rollout/cell.h"
 #include "rollout/generation.h"
 #include "rollout/shard.h"
@@ -131,17 +132,13 @@ static lk_rc keep(lk_rollout_rows *rows, struct ArrowArray *take, lk_err *err)
     return rc;
 }
 
-static bool is_list(const struct ArrowSchema *column)
-{
-    return strcmp(column->format, "+l") == 0;
-}
-
 lk_rc lk_rollout_rows_leave_out(lk_rollout_rows *rows, struct ArrowArray *batch, lk_err *err)
 {
     const struct ArrowSchema *schema = rows->schema;
     size_t                    count = (size_t)schema->n_children, kept = 0, bytes = 0;
     for (size_t i = 0; i < count; i++) {
-        bytes += is_list(schema->children[i]) ? lk_array_bytes(schema->children[i], batch->children[i]) : 0;
+        bytes +=
+            lk_is_list(schema->children[i]) ? lk_array_bytes(schema->children[i], batch->children[i]) : 0;
     }
     if (bytes < LK_ROLLOUT_LISTS_KEPT || rows->env.store->far) {
         return LK_OK;
@@ -153,7 +150,7 @@ lk_rc lk_rollout_rows_leave_out(lk_rollout_rows *rows, struct ArrowArray *batch,
     int64_t            length = batch->length;
     LK_ASSERT(columns != NULL && chosen != NULL && batch->offset == 0);
     for (size_t i = 0; i < count; i++) {
-        if (is_list(schema->children[i])) {
+        if (lk_is_list(schema->children[i])) {
             rows->left_out |= UINT64_C(1) << i;
         } else {
             chosen[kept] = i;
